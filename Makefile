@@ -1,0 +1,63 @@
+# ringmq: few targets, each with its time budget on two cores.
+#
+#   make run     build and serve: name server 9876, broker 10911, data under ./data
+#   make build   bin/ringmq
+#   make test    all tests, with third-party clients; under 10 minutes
+#   make race    the same packages under the race detector (without the clients); under 10 minutes
+#   make lint    gofmt, go vet, staticcheck; under 3 minutes
+#   make prove   long seeds and fuzzing; under 25 minutes
+#   make fuzz    every fuzz target for FUZZTIME (10s)
+#   make bench   benchmarks beside the code
+
+SHELL     := bash
+GO        ?= go
+FUZZTIME  ?= 10s
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+export CGO_ENABLED = 0
+
+.PHONY: run build test test-node test-clients race lint prove fuzz bench clean
+
+run: build
+	@exec bin/ringmq serve --data data
+
+build:
+	@$(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ringmq ./cmd/ringmq
+
+test: test-node test-clients
+
+test-node:
+	@.ci/gotest -timeout 8m ./...
+
+# Stock Java and Go clients against the built binary. The module is nested so that its dependencies never reach the node.
+test-clients: build
+	@RINGMQ_BIN=$(CURDIR)/bin/ringmq .ci/gotest -C perf/interop -timeout 8m ./...
+
+race:
+	@CGO_ENABLED=1 .ci/gotest -race -timeout 15m ./...
+
+lint:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt -w these:"; echo "$$bad"; exit 1; fi
+	@$(GO) vet ./...
+	@$(GO) -C perf/interop vet ./...
+	@$(GO) tool staticcheck ./...
+	@echo "lint: ok"
+
+# Budget: crash seeds 6 min, fuzzing 10 min.
+prove:
+	@RINGMQ_PROVE=1 .ci/gotest -timeout 10m -run 'Crash|EverySync' ./store/... ./node/...
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=20s
+
+# go runs one fuzz target at a time, so each is listed and run by its own name.
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "fuzz $$pkg $$target $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+bench:
+	@$(GO) test -run '^$$' -bench . -benchmem ./...
+
+clean:
+	@rm -rf bin build

@@ -2,8 +2,8 @@ package record
 
 import (
 	"bytes"
-	"encoding/base64"
 	"hash/crc32"
+	"strings"
 )
 
 // Check is the kind of whole-record check; the package comment defines the forms.
@@ -39,6 +39,10 @@ const (
 	propertyDigits = 10
 	propertyBytes  = len(propertyMark) + propertyDigits + 1
 )
+
+const base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+var trailerMarkBytes = []byte(trailerMark)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -90,16 +94,22 @@ func (c Check) append(dst []byte, start, extra int) []byte {
 // trailerOf returns the last nine bytes of a record that is head before them.
 func trailerOf(head []byte) (tail [trailerBytes]byte) {
 	copy(tail[:], trailerMark)
-	crc := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, tail[:len(trailerMark)])
-	sum := [4]byte{byte(crc >> 24), byte(crc >> 16), byte(crc >> 8), byte(crc)}
-	base64.RawURLEncoding.Encode(tail[len(trailerMark):], sum[:])
+	crc := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, trailerMarkBytes)
+	bits := uint64(crc) << 4 // 36 bits, as base64 pads 4 bytes to 6 digits
+	for i := range trailerDigits {
+		tail[len(tail)-1-i] = base64URL[bits&63]
+		bits >>= 6
+	}
 	return tail
 }
 
 // propertyOf returns the last twenty bytes of a record that is head before them.
-func propertyOf(head []byte) (tail [propertyBytes]byte) {
+func propertyOf(head []byte) [propertyBytes]byte {
+	return propertyTail(BodyCRC(head))
+}
+
+func propertyTail(crc uint32) (tail [propertyBytes]byte) {
 	copy(tail[:], propertyMark)
-	crc := BodyCRC(head)
 	for i := range propertyDigits {
 		tail[len(propertyMark)+i] = '0' + byte(crc%10)
 		crc /= 10
@@ -155,15 +165,11 @@ func isTrailerEntry(entry []byte) bool {
 		return false
 	}
 	for _, d := range entry[len(trailerName):] {
-		if !isBase64URL(d) {
+		if strings.IndexByte(base64URL, d) < 0 {
 			return false
 		}
 	}
 	return true
-}
-
-func isBase64URL(d byte) bool {
-	return 'A' <= d && d <= 'Z' || 'a' <= d && d <= 'z' || '0' <= d && d <= '9' || d == '-' || d == '_'
 }
 
 // hasPropertySuffix reports whether the entry ends in a CheckProperty's entry. It need not be all of

@@ -1,0 +1,183 @@
+package interop
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// group is a consumer group under test: its members hand what they get to one ledger, which a story may change.
+type group struct {
+	n      *node
+	sub    subscription
+	queues int
+	ledger atomic.Pointer[ledger]
+
+	// The story's goroutine only.
+	members []*member
+}
+
+// member is one consumer and how much it handled.
+type member struct {
+	consumer
+	library string
+	handled atomic.Int64
+}
+
+func newGroup(t *testing.T, n *node, by client, queues int) *group {
+	t.Helper()
+	g := &group{n: n, queues: queues, sub: subscription{group: unique(t, "g"), topic: unique(t, "t")}}
+	by.createTopic(t, n, g.sub.topic, queues)
+	g.ledger.Store(newLedger())
+	return g
+}
+
+func (g *group) join(t *testing.T, c client) *member {
+	t.Helper()
+	m := &member{library: c.name()}
+	m.consumer = c.consume(t, g.n, g.sub, func(x got) {
+		m.handled.Add(1)
+		g.ledger.Load().handle(x)
+	})
+	g.members = append(g.members, m)
+	return m
+}
+
+func (g *group) leave(m *member) {
+	m.stop()
+	g.members = slices.DeleteFunc(g.members, func(x *member) bool { return x == m })
+}
+
+// settle returns when the members share the queues among them and a message to each queue came through: whoever
+// held a queue before has let it go by then.
+func (g *group) settle(t *testing.T, p producer) {
+	t.Helper()
+	eventually(t, 60*time.Second, "an assignment of the queues", g.assigned)
+	probe := newLedger()
+	g.ledger.Store(probe)
+	for q := range g.queues {
+		id := fmt.Sprintf("probe.%s.%d.%d", g.sub.topic, len(g.members), q)
+		a, err := p.send(message{Topic: g.sub.topic, Body: bodyOf(id, 50), Queue: &q})
+		if err != nil {
+			t.Fatal(err)
+		}
+		probe.ack(id, a)
+	}
+	eventually(t, 60*time.Second, "a message in each queue", probe.allHandled)
+	if err := g.assigned(); err != nil {
+		t.Fatal("the assignment did not last: ", err)
+	}
+}
+
+// assigned is nil when each queue has exactly one holder and each member holds at least one.
+func (g *group) assigned() error {
+	var all []int
+	for i, m := range g.members {
+		held, err := m.queues()
+		if err != nil {
+			return err
+		}
+		if len(held) == 0 {
+			return fmt.Errorf("member %d (%s) holds no queue", i, m.library)
+		}
+		all = append(all, held...)
+	}
+	slices.Sort(all)
+	for q := range g.queues {
+		if len(all) != g.queues || all[q] != q {
+			return fmt.Errorf("the %d members hold the queues %v of %d", len(g.members), all, g.queues)
+		}
+	}
+	return nil
+}
+
+// exactlyOnce sends count messages to the settled group; each must be handled once, and every member must take part.
+func (g *group) exactlyOnce(t *testing.T, p producer, count int) {
+	t.Helper()
+	l := newLedger()
+	g.ledger.Store(l)
+	for _, m := range g.members {
+		m.handled.Store(0)
+	}
+	sendAll(t, l, p, g.sub.topic, count, 200)
+	eventually(t, 60*time.Second, fmt.Sprintf("%d messages at %d consumers", count, len(g.members)), l.allHandled)
+	r := mustDial(t, g.n.brokerAddr())
+	eventually(t, 60*time.Second, "the group's commits", func() error { return r.allCommitted(g.sub.group, g.sub.topic, g.queues) })
+	l.checkOnce(t)
+	for i, m := range g.members {
+		if m.handled.Load() == 0 {
+			t.Errorf("member %d (%s) handled nothing", i, m.library)
+		}
+	}
+}
+
+// TestGroup: of 10,000 messages sent after the assignment settled each is handled exactly once, by one consumer and
+// then by three.
+func TestGroup(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client) {
+		n := sharedNode(t)
+		g := newGroup(t, n, c, 8)
+		p := c.producer(t, n)
+		g.join(t, c)
+		g.settle(t, p)
+		g.exactlyOnce(t, p, 10_000)
+		g.join(t, c)
+		g.join(t, c)
+		g.settle(t, p)
+		g.exactlyOnce(t, p, 10_000)
+	})
+}
+
+// TestMixedGroup: Java and Go consumers in one group share the queues.
+func TestMixedGroup(t *testing.T) {
+	t.Parallel()
+	n := sharedNode(t)
+	g := newGroup(t, n, clients[0], 8)
+	p := clients[0].producer(t, n)
+	for _, c := range clients {
+		g.join(t, c)
+		g.join(t, c)
+	}
+	g.settle(t, p)
+	g.exactlyOnce(t, p, 4_000)
+	// The rest take over the queues of those who leave, of either kind.
+	g.leave(g.members[0])
+	g.leave(g.members[len(g.members)-1])
+	g.settle(t, p)
+	g.exactlyOnce(t, p, 4_000)
+}
+
+// TestJoinsAndLeaves: while messages are being sent and consumers come and go, orderly and by a crash, none is lost.
+func TestJoinsAndLeaves(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client) {
+		n := sharedNode(t)
+		g := newGroup(t, n, c, 8)
+		l := g.ledger.Load()
+		b := startLoad(t, l, c.producer(t, n), g.sub.topic)
+		first := g.join(t, c)
+		b.more(t, 500)
+		second := g.join(t, c)
+		b.more(t, 500)
+		g.leave(first)
+		b.more(t, 500)
+		third := g.join(t, c)
+		crashing := &javaClient{own: needJVM(t), label: "crashing java"}
+		g.join(t, crashing)
+		b.more(t, 500)
+		crashing.own.p.kill()
+		b.more(t, 500)
+		g.leave(second)
+		b.more(t, 500)
+		g.leave(third)
+		g.join(t, c)
+		b.more(t, 500)
+		b.finish()
+		eventually(t, 60*time.Second, "all messages", l.allHandled)
+		l.checkFaults(t)
+		if b.failed.Load() > 0 {
+			t.Errorf("%d sends failed, the last with: %v", b.failed.Load(), b.lastErr.Load())
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// stockTarget runs the stock broker 5.5.0 and its name server from their published jars. The name server lives as
+// long as the node: only the broker is stopped and killed.
+type stockTarget struct {
+	namesrv *process
+}
+
+// stockClasspath is where Maven put the jars.
+var stockClasspath = sync.OnceValues(func() (string, error) { return mavenClasspath("stock", "dependency:build-classpath") })
+
+func (*stockTarget) prepare() error {
+	_, err := stockClasspath()
+	return err
+}
+
+func (s *stockTarget) start(n *node) (*process, error) {
+	if s.namesrv == nil {
+		conf := filepath.Join(n.dir, "namesrv.conf")
+		err := os.WriteFile(conf, fmt.Appendf(nil, "listenPort=%d\nrocketmqHome=%s\n", n.ports.namesrv, n.dir), 0o644)
+		if err != nil {
+			return nil, err
+		}
+		if s.namesrv, err = stockJVM(n, "namesrv.log", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf); err != nil {
+			return nil, err
+		}
+		if err := poll(startWait, func() error { return listening(n.namesrvAddr()) }); err != nil {
+			return nil, fmt.Errorf("stock name server: %w\n%s", err, s.namesrv.tail())
+		}
+	}
+	conf := filepath.Join(n.dir, "broker.conf")
+	if err := os.WriteFile(conf, []byte(stockConf(n)), 0o644); err != nil {
+		return nil, err
+	}
+	return stockJVM(n, "node.log", "org.apache.rocketmq.broker.BrokerStartup", "-c", conf)
+}
+
+func stockJVM(n *node, log, main string, args ...string) (*process, error) {
+	cp, err := stockClasspath()
+	if err != nil {
+		return nil, err
+	}
+	jvm := []string{
+		"-Xmx512m", "-XX:MaxDirectMemorySize=256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-Duser.home=" + n.dir, "-cp", cp, main,
+	}
+	cmd := exec.Command("java", append(jvm, args...)...)
+	cmd.Env = append(os.Environ(), "ROCKETMQ_HOME="+n.dir)
+	return spawn(cmd, filepath.Join(n.dir, log))
+}
+
+func stockConf(n *node) string {
+	flush := n.flush
+	if flush == "" {
+		flush = flushBuf
+	}
+	return strings.Join([]string{
+		"brokerName=" + brokerName,
+		"brokerClusterName=" + clusterName,
+		"brokerId=0",
+		"brokerIP1=127.0.0.1",
+		fmt.Sprintf("listenPort=%d", n.ports.broker),
+		"namesrvAddr=" + n.namesrvAddr(),
+		"storePathRootDir=" + filepath.Join(n.dir, "store"),
+		"flushDiskType=" + flush,
+		fmt.Sprintf("mappedFileSizeCommitLog=%d", n.segmentBytes),
+		"waitTimeMillsInSendQueue=3000", // its 200 ms are too short for a JVM that shares two cores
+		"timerWheelEnable=false",
+	}, "\n") + "\n"
+}
+
+// ready: the broker is in the route of the topic template, which every client may ask for.
+func (*stockTarget) ready(n *node) error {
+	r, err := dialRaw(n.namesrvAddr())
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	a, err := r.call(codeGetRoute, fields{"topic": "TBW102"}, nil)
+	if err != nil {
+		return err
+	}
+	if a.Code != 0 || !strings.Contains(string(a.Body), n.brokerAddr()) {
+		return fmt.Errorf("route of TBW102: code %d, %s", a.Code, a.Remark)
+	}
+	return listening(n.brokerAddr())
+}
+
+func (s *stockTarget) cleanup(*node) {
+	if s.namesrv != nil {
+		s.namesrv.kill()
+	}
+}

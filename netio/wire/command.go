@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Encoding is the form of a frame's header; the body is not touched by it.
 type Encoding uint8
@@ -12,10 +10,6 @@ const (
 	JSON     Encoding = 0 // an object, lenient on the way in
 	RocketMQ Encoding = 1 // binary; carries only codes and versions of 16 bits
 )
-
-// BrokerVersion is the ordinal of V5_5_0, which every answer carries: clients judge by it what the
-// broker can do.
-const BrokerVersion = 513
 
 // Bits of Command.Flag.
 const (
@@ -34,7 +28,7 @@ type Command struct {
 	Code     Code
 	Language Language
 	Encoding Encoding
-	Version  int32 // ordinal of the sender's release, see Version constants
+	Version  int32 // ordinal of the sender's release, see VersionName
 	Opaque   int32 // chosen by the asking side, echoed by the other
 	Flag     int32
 	Remark   []byte  // nil when there is none
@@ -143,6 +137,9 @@ func (c *Command) keep() []byte { return c.scratch }
 // own takes the grown scratch over and returns what was appended, never nil.
 func (c *Command) own(grown []byte) []byte {
 	from := len(c.scratch)
+	if grown == nil {
+		grown = []byte{} // an empty text on top of no scratch
+	}
 	c.scratch = grown
 	return grown[from:len(grown):len(grown)]
 }

@@ -34,7 +34,8 @@ const (
 
 var errRegisterEnd = errors.New("wire: registration: ends early")
 
-// ParseRegisterBody reads either form; the request's header tells which it is.
+// ParseRegisterBody reads either form. The request's header tells which it is, except that stock
+// brokers 5.x with compressedRegister=true say compressed=false of a compressed body.
 func ParseRegisterBody(body []byte, compressed bool) (*RegisterBody, error) {
 	b := &RegisterBody{}
 	if !compressed {

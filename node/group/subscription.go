@@ -1,0 +1,70 @@
+package group
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"ringmq/store/record"
+)
+
+// All is the expression that every message matches.
+const All = "*"
+
+// Tag is the expression type of tag lists; an empty type means the same.
+const Tag = "TAG"
+
+// ErrExpression is the stock broker's complaint about a tag list without a tag.
+var ErrExpression = errors.New("subString split error")
+
+// Subscription says which messages of a topic a group wants. Nobody changes it once it is stored.
+type Subscription struct {
+	Topic   string
+	Type    string // Tag, SQL92
+	Expr    string // All, tags joined by two pipes, or the SQL92 text
+	Tags    []string
+	Codes   []int32 // Java hashes of the tags, each once
+	Version int64   // the client's clock when it subscribed: Java in ms, Go in ns or 0
+}
+
+// Match judges a message by the tag hash of its queue entry. It may say yes to another tag of equal hash,
+// which the client sorts out, and says yes to whatever Codes cannot judge.
+func (s *Subscription) Match(tagsCode int64) bool {
+	return s.Expr == All || s.Type != Tag || slices.Contains(s.Codes, int32(tagsCode))
+}
+
+// NewSubscription reads an expression as the stock broker does (FilterAPI of release 5.5.0): empty or "*" is
+// everything, tags are joined by two pipes, blanks around them do not count. Only a tag list can be wrong.
+func NewSubscription(topic, expr, exprType string, version int64) (*Subscription, error) {
+	s := &Subscription{Topic: topic, Type: exprType, Expr: expr, Version: version}
+	if s.Type == "" {
+		s.Type = Tag
+	}
+	if s.Expr == "" {
+		s.Expr = All
+	}
+	if s.Type != Tag || s.Expr == All {
+		return s, nil
+	}
+	something := false
+	for tag := range strings.SplitSeq(expr, "||") {
+		something = something || tag != ""
+		if tag = strings.TrimSpace(tag); tag != "" {
+			s.add(tag)
+		}
+	}
+	if !something {
+		return nil, ErrExpression // pipes only; blanks between them are no tag and no error
+	}
+	return s, nil
+}
+
+func (s *Subscription) add(tag string) {
+	if slices.Contains(s.Tags, tag) {
+		return
+	}
+	s.Tags = append(s.Tags, tag)
+	if code := record.JavaHash([]byte(tag)); !slices.Contains(s.Codes, code) {
+		s.Codes = append(s.Codes, code)
+	}
+}

@@ -94,11 +94,14 @@ func fieldMap(c *Command) map[string]string {
 	m := map[string]string{}
 	for _, f := range c.Fields {
 		if f.Value != nil {
-			m[string(f.Key)] = strings.ToValidUTF8(string(f.Value), "\uFFFD")
+			m[valid(f.Key)] = valid(f.Value)
 		}
 	}
 	return m
 }
+
+// valid replaces bytes that are not UTF-8, as a receiver of JSON sees them.
+func valid(text []byte) string { return string([]rune(string(text))) }
 
 // sameCommand compares what a receiver can see of two commands. The header form may differ; the
 // binary one cannot tell an empty text from none.
@@ -108,7 +111,7 @@ func sameCommand(a, b *Command) error {
 		return fmt.Errorf("code, language, version, opaque, flag: %v %v %d %d %d, %v %v %d %d %d",
 			a.Code, a.Language, a.Version, a.Opaque, a.Flag, b.Code, b.Language, b.Version, b.Opaque, b.Flag)
 	}
-	if x, y := strings.ToValidUTF8(string(a.Remark), "\uFFFD"), strings.ToValidUTF8(string(b.Remark), "\uFFFD"); x != y {
+	if x, y := valid(a.Remark), valid(b.Remark); x != y {
 		return fmt.Errorf("remark: %q, %q", x, y)
 	}
 	if !bytes.Equal(a.Body, b.Body) {

@@ -6,65 +6,90 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"runtime"
+	"strings"
 	"time"
 
+	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
 )
 
 // Options sets up a Store. A zero field means "choose for me"; Fill chooses.
 type Options struct {
 	Dir          string // store root: consumequeue, checkpoint, abort, lock
-	CommitLogDir string // default Dir/commitlog
+	CommitLogDir string // default Dir/commitlog; may be on another disk
 
-	SegmentBytes   int64 // size of one log file; default 1 GiB, or what the directory holds
-	QueueFileBytes int64 // size of one ConsumeQueue file; default 6,000,000, rounded up to whole entries
+	SegmentBytes   int64 // size of one log file; default what the directory has, else 1 GiB
+	QueueFileBytes int64 // size of one queue file, rounded up to whole entries; default what the directory has, else 6,000,000
 
 	FlushSync          bool          // acknowledge and show only what is on the disk
 	FlushDepth         int           // flushes in flight; default 1 on up to two CPUs, else 2
 	FlushInterval      time.Duration // without FlushSync: look for something to flush this often; default 500 ms
-	FlushLeastPages    int           // without FlushSync: dirty pages that make a flush worth it; default 4
+	FlushLeastPages    int           // without FlushSync: pages of new bytes that make a flush worth it; default 4
 	FlushThorough      time.Duration // without FlushSync: flush whatever there is this often; default 10 s
-	QueueFlushInterval time.Duration // a checkpoint this often while messages arrive; default 1 s
+	QueueFlushInterval time.Duration // at most one checkpoint in this time; default 1 s
 
-	StagingBytes    int // memory between Append and the file; default 64 MiB
+	StagingBytes    int // memory between Append and the file, a multiple of 4096; default 16 MiB
 	MaxMessageBytes int // largest body; default 4 MiB
 
-	Check             record.Check // what new records end with
-	CheckCRCOnRecover bool         // verify body checksums of records without a check of their own
+	Check record.Check // what new records end with
+
+	// CheckCRCOnRecover is what the stock key of that name says. Recovery verifies bodies in any case.
+	CheckCRCOnRecover bool
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default slog.Default()
 
 	// The callbacks run on the writer goroutine. They must not block and must not call Close.
-	OnMarks  func(Marks)  // marks moved; queues already show the new entries
+	OnMarks  func(Marks)  // marks moved, or there is room again; queues already show the new entries
 	OnArrive func(*Queue) // a watched queue got entries; runs before OnMarks of the same step
-	OnFail   func(error)  // the first failed write or flush; once
+	OnFail   func(error)  // the first failed write or flush of the log; once
+
+	// checkpointBytes of the log between two checkpoints: what a restart has to read again.
+	checkpointBytes int64
 }
 
-// Fill sets defaults, so that Check sees every field with a value.
+// Fill sets defaults, so that Validate sees every field with a value. The two file sizes stay 0:
+// Open takes them from the directory.
 func (o *Options) Fill() {
 	o.CommitLogDir = cmp.Or(o.CommitLogDir, path.Join(o.Dir, "commitlog"))
-	o.QueueFileBytes = cmp.Or(o.QueueFileBytes, 6_000_000)
+	o.FlushDepth = cmp.Or(o.FlushDepth, 1+min(1, (runtime.NumCPU()-1)/2))
 	o.FlushInterval = cmp.Or(o.FlushInterval, 500*time.Millisecond)
 	o.FlushLeastPages = cmp.Or(o.FlushLeastPages, 4)
 	o.FlushThorough = cmp.Or(o.FlushThorough, 10*time.Second)
 	o.QueueFlushInterval = cmp.Or(o.QueueFlushInterval, time.Second)
-	o.StagingBytes = cmp.Or(o.StagingBytes, 64<<20)
+	o.StagingBytes = cmp.Or(o.StagingBytes, 16<<20)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 4<<20)
+	o.checkpointBytes = cmp.Or(o.checkpointBytes, 64<<20)
+	if rest := o.QueueFileBytes % queue.EntryBytes; rest > 0 {
+		o.QueueFileBytes += queue.EntryBytes - rest
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
-// Validate changes nothing and reports all complaints; an operator should edit the file once.
+// Validate changes nothing and reports all complaints; an operator should edit the file once. (It is
+// not named Check because that is a field.)
 func (o Options) Validate() error {
 	var bad []error
-	if o.Dir == "" {
-		bad = append(bad, errors.New("store: no directory given"))
+	complain := func(wrong bool, format string, args ...any) {
+		if wrong {
+			bad = append(bad, fmt.Errorf("store: "+format, args...))
+		}
 	}
-	if o.SegmentBytes < 0 || o.SegmentBytes%4096 != 0 {
-		bad = append(bad, fmt.Errorf("store: segment of %d bytes: want a positive multiple of 4096", o.SegmentBytes))
-	}
+	complain(o.Dir == "", "no directory is given")
+	complain(strings.Contains(o.CommitLogDir, ","), "log directory %q: a list of directories is not supported: give one", o.CommitLogDir)
+	complain(o.SegmentBytes < 0 || o.SegmentBytes%4096 != 0, "log files of %d bytes: want a positive multiple of 4096", o.SegmentBytes)
+	complain(o.QueueFileBytes < 0, "queue files of %d bytes: want a positive number", o.QueueFileBytes)
+	complain(o.FlushDepth < 1 || o.FlushDepth > 16, "%d flushes in flight: want 1 to 16", o.FlushDepth)
+	complain(o.FlushInterval <= 0 || o.FlushThorough <= 0 || o.QueueFlushInterval <= 0,
+		"flush intervals %v, %v, %v: want positive ones", o.FlushInterval, o.FlushThorough, o.QueueFlushInterval)
+	complain(o.FlushLeastPages < 0, "flush of at least %d pages: want 0 or more", o.FlushLeastPages)
+	complain(o.StagingBytes < 64<<10 || o.StagingBytes%4096 != 0, "staging of %d bytes: want a multiple of 4096, 65536 at least", o.StagingBytes)
+	complain(o.MaxMessageBytes < 0 || o.MaxMessageBytes > o.StagingBytes/2,
+		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
+	complain(o.Check > record.CheckOff, "record check %d: want %v, %v or %v", o.Check, record.CheckTrailer, record.CheckProperty, record.CheckOff)
 	return errors.Join(bad...)
 }

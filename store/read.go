@@ -1,21 +1,29 @@
 package store
 
-import "ringmq/uring"
+import (
+	"encoding/binary"
+	"fmt"
+
+	"ringmq/store/internal/derive/queue"
+	"ringmq/store/record"
+	"ringmq/uring"
+)
 
 // Status is what a Get found, with the meanings and names of the stock broker.
 type Status uint8
 
+// The statuses of a Get, and what Got.Next is for each.
 const (
-	Found Status = iota
-	NoMatchedMessage
-	MessageWasRemoving
-	OffsetFoundNull
-	OffsetOverflowBadly
-	OffsetOverflowOne
-	OffsetTooSmall
-	NoMatchedLogicQueue
-	NoMessageInQueue
-	OffsetReset
+	Found               Status = iota // Next: after the last message
+	NoMatchedMessage                  // none passed Match; Next: after the last entry looked at
+	MessageWasRemoving                // entries point to no record; Next: after them
+	OffsetFoundNull                   // no entries at the offset; Next: where they go on
+	OffsetOverflowBadly               // Offset > Max; Next: Max
+	OffsetOverflowOne                 // Offset == Max; Next: Offset
+	OffsetTooSmall                    // Offset < Min; Next: Min
+	NoMatchedLogicQueue               // there is no such queue; Next: 0
+	NoMessageInQueue                  // nothing was ever in it; Next: 0
+	OffsetReset                       // a reset is pending; never from Get
 )
 
 var statusNames = [...]string{
@@ -28,20 +36,22 @@ func (s Status) String() string { return statusNames[s] }
 
 // Get says what to read from a queue.
 type Get struct {
-	Offset   int64 // first queue offset wanted
-	MaxCount int
-	MaxBytes int
+	Offset   int64                     // first queue offset wanted
+	MaxCount int                       // most messages
+	MaxBytes int                       // most bytes; the first message is given in any case
 	Match    func(tagsCode int64) bool // nil takes all
 }
 
-// Got is the answer to a Get. Its slices are reused by the next Get into it.
+// Got is the answer to a Get. Its memory is reused by the next Get into it.
 type Got struct {
 	Status   Status
 	Next     int64 // queue offset to ask for next
 	Min, Max int64 // the queue's first offset, and the one after its last visible
-	Runs     []Run // contiguous physical ranges in order, merged
+	Runs     []Run // physical ranges in order, contiguous ones merged
 	Count    int   // messages
 	Bytes    int
+
+	entries []byte
 }
 
 // Run is a contiguous range of the log that holds whole records.
@@ -50,23 +60,135 @@ type Run struct {
 	Bytes  int
 }
 
-// Get finds messages of a queue by its entries; it reads no message. A nil q gives
-// NoMatchedLogicQueue. Any goroutine may call it; it may read the entries from a file.
-func (s *Store) Get(q *Queue, g Get, out *Got) error { panic("building") }
+// scanEntries are looked at by one Get at least, whatever MaxCount is (stock broker 5.5.0,
+// maxFilterMessageSize); a longer run of messages that do not match takes further Gets.
+const scanEntries = 800
 
-// Range returns n bytes of the visible log from off as something that can be sent from the file.
-// The caller must Release it. A range never spans two segments: ErrOffset.
-func (s *Store) Range(off int64, n int) (uring.FileRange, error) { panic("building") }
+// Get finds messages of a queue by its entries; it reads no message. A nil q is NoMatchedLogicQueue.
+// Any goroutine may call it; it may read entries from a file.
+func (s *Store) Get(q *Queue, g Get, out *Got) error {
+	*out = Got{Runs: out.Runs[:0], entries: out.entries}
+	if q == nil {
+		out.Status = NoMatchedLogicQueue
+		return nil
+	}
+	out.Min, out.Max = q.Min(), q.Max()
+	switch {
+	case out.Max == 0:
+		out.Status, out.Next = NoMessageInQueue, 0
+	case g.Offset < out.Min:
+		out.Status, out.Next = OffsetTooSmall, out.Min
+	case g.Offset == out.Max:
+		out.Status, out.Next = OffsetOverflowOne, g.Offset
+	case g.Offset > out.Max:
+		out.Status, out.Next = OffsetOverflowBadly, out.Max
+	default:
+		return s.scan(q, g, out)
+	}
+	return nil
+}
 
-// ReadAt fills p with the visible log from off; a range within one segment, else ErrOffset.
-func (s *Store) ReadAt(p []byte, off int64) error { panic("building") }
+// scan looks at entries from g.Offset on, which is inside the queue.
+func (s *Store) scan(q *Queue, g Get, out *Got) error {
+	limit := max(scanEntries, g.MaxCount)
+	if cap(out.entries) < limit*queue.EntryBytes {
+		out.entries = make([]byte, limit*queue.EntryBytes)
+	}
+	n, err := q.entries.Read(out.entries[:limit*queue.EntryBytes], g.Offset)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		out.Status, out.Next = OffsetFoundNull, out.Max
+		return nil
+	}
+	out.Status, out.Next = NoMatchedMessage, g.Offset
+	for i := range n {
+		e := queue.Parse(out.entries[i*queue.EntryBytes:])
+		if out.full(g, e) {
+			break
+		}
+		at := g.Offset + int64(i)
+		out.Next = at + 1
+		if e.Valid() && g.Match != nil && !g.Match(e.Tags) {
+			continue
+		}
+		if !s.pointsToRecord(q, at, e) {
+			if out.Count == 0 {
+				out.Status = MessageWasRemoving
+			}
+			continue
+		}
+		out.add(e)
+	}
+	return nil
+}
 
-// OffsetByTime returns the queue offset for a store time, as the stock broker's search does: the
-// first at or after ms, or with upper the last at or before ms.
-func (s *Store) OffsetByTime(q *Queue, ms int64, upper bool) (int64, error) { panic("building") }
+// full reports whether e no longer fits.
+func (o *Got) full(g Get, e queue.Entry) bool {
+	return o.Count > 0 && (o.Count >= g.MaxCount || o.Bytes+int(e.Size) > g.MaxBytes)
+}
 
-// StoreTime returns the store time in ms of the message at a queue offset, -1 if there is none.
-func (s *Store) StoreTime(q *Queue, offset int64) (int64, error) { panic("building") }
+func (o *Got) add(e queue.Entry) {
+	o.Status = Found
+	o.Count++
+	o.Bytes += int(e.Size)
+	if n := len(o.Runs); n > 0 && o.Runs[n-1].Offset+int64(o.Runs[n-1].Bytes) == e.Offset {
+		o.Runs[n-1].Bytes += int(e.Size)
+		return
+	}
+	o.Runs = append(o.Runs, Run{e.Offset, int(e.Size)})
+}
+
+// pointsToRecord judges an entry before it is served. One that this process made is right. One that
+// was found on the disk may be damaged, or may point to what has been removed.
+func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) bool {
+	if !e.Valid() || e.Offset < s.log.Min() || e.End() > s.readable.Load() {
+		return false
+	}
+	if at >= q.trusted {
+		return true
+	}
+	var head [headBytes]byte
+	if e.Size < headBytes || s.log.ReadAt(head[:], e.Offset) != nil {
+		return false
+	}
+	magic := be32(head[4:])
+	return be32(head[:]) == uint32(e.Size) && be64(head[28:]) == uint64(e.Offset) &&
+		(magic == record.MagicV1 || magic == record.MagicV2)
+}
+
+// headBytes is the part of a record that has size, magic, own offset and store time (package record).
+const headBytes = 76
+
+func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
+func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
+
+// Range returns n bytes of the visible log from off as something that can be sent from the file. The
+// caller must Release it. ErrOffset if they are not all visible, or not all in one segment.
+func (s *Store) Range(off int64, n int) (uring.FileRange, error) {
+	if off < 0 || n < 0 || off+int64(n) > s.readable.Load() {
+		return uring.FileRange{}, fmt.Errorf("%w: %d bytes at %d, visible up to %d", ErrOffset, n, off, s.readable.Load())
+	}
+	r, err := s.log.Range(off, n)
+	if err != nil {
+		return r, fmt.Errorf("%w: %d bytes at %d", err, n, off)
+	}
+	return r, nil
+}
+
+// ReadAt fills p with the visible log from off; the bounds are those of Range.
+func (s *Store) ReadAt(p []byte, off int64) error {
+	r, err := s.Range(off, len(p))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	if n, err := r.ReadAt(p, 0); n < len(p) {
+		return fmt.Errorf("store: read %d bytes at %d: %w", len(p), off, err)
+	}
+	return nil
+}
 
 // MinOffset returns the first physical offset of the log.
-func (s *Store) MinOffset() int64 { panic("building") }
+func (s *Store) MinOffset() int64 { return s.log.Min() }

@@ -1,15 +1,46 @@
 package store
 
-// Stats are counters since Open. All only grow.
+import "sync/atomic"
+
+// Stats are counters since Open, and what Open found.
 type Stats struct {
 	Appended      int64 // records
 	AppendedBytes int64
-	Busy          int64 // refusals with ErrBusy or ErrNoSpace
-	Writes        int64
-	Flushes       int64
-	Segments      int64 // segments prepared
-	ClockBackMs   int64 // largest step that the wall clock was behind the last store time
+	Busy          int64 // refusals for want of staging or of a segment
+	Writes        int64 // of the log
+	Flushes       int64 // of the log, begun
+	Segments      int64 // prepared
+	StagedBytes   int64 // reserved now: promised or not yet written
+	WaitingBytes  int64 // queue entries in memory only, now
+	ClockBehindMs int64 // most that the clock was behind the last store time
+	Recovered     Recovered
+}
+
+// counters are added to and read by any goroutine.
+type counters struct {
+	appended, appendedBytes, clockBehindMs atomic.Int64
+}
+
+// clockBehind notes how far the clock is behind the last store time. The append lock is held.
+func (c *counters) clockBehind(ms int64) {
+	if ms > c.clockBehindMs.Load() {
+		c.clockBehindMs.Store(ms)
+	}
 }
 
 // Stats returns the counters. Any goroutine may call it.
-func (s *Store) Stats() Stats { panic("building") }
+func (s *Store) Stats() Stats {
+	l := s.log.Stats()
+	return Stats{
+		Appended:      s.counters.appended.Load(),
+		AppendedBytes: s.counters.appendedBytes.Load(),
+		Busy:          l.Busy,
+		Writes:        l.Writes,
+		Flushes:       l.Flushes,
+		Segments:      l.Segments,
+		StagedBytes:   l.Staged,
+		WaitingBytes:  s.keeper.Waiting(),
+		ClockBehindMs: s.counters.clockBehindMs.Load(),
+		Recovered:     s.found,
+	}
+}

@@ -1,0 +1,247 @@
+package derive
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringmq/store/internal/derive/checkpoint"
+	"ringmq/store/internal/derive/queue"
+	"ringmq/store/record"
+	"ringmq/store/vfs"
+)
+
+// Position is how far the log has been put into the queues, in memory at least.
+type Position struct {
+	End     int64 // physical offset: every record before it is in its queue
+	Last    int64 // offset of the record that ends there, -1 if there is none
+	StoreMs int64 // its store time
+}
+
+// Config is what a Keeper needs.
+type Config struct {
+	FS  vfs.FS
+	Dir string
+
+	Interval time.Duration // look this often, and write at most one checkpoint in that time
+	Bytes    int64         // bytes of the log between two checkpoints
+	Longest  time.Duration // longest time between two checkpoints while messages arrive
+	Check    record.Check  // what new records carry
+
+	Position func() Position // any goroutine
+	Durable  func() int64    // end of the log on the disk; any goroutine
+	Log      *slog.Logger
+}
+
+// Keeper owns the files of the queues and the checkpoint.
+type Keeper struct {
+	cfg  Config
+	kick chan struct{}
+	stop chan struct{}
+	done chan struct{}
+
+	// Any goroutine.
+	failure atomic.Pointer[error] // why entries cannot be written at present
+	waiting atomic.Int64          // bytes of entries in memory
+
+	// mu guards what follows. Memory only; no lock is taken under it.
+	mu      sync.Mutex
+	changed []*queue.Queue // since the last checkpoint
+	full    []*queue.Queue // tails to be written
+
+	// The keeper goroutine, or while it does not run whoever owns the Keeper.
+	last     checkpoint.Checkpoint  // as on the disk
+	lastTime time.Time              // when it was written
+	ready    *checkpoint.Checkpoint // its queues are durable, the log not yet
+	dirs     map[string]struct{}    // to be synced before the next checkpoint
+}
+
+// NewKeeper returns a keeper that does not run yet; found is the checkpoint on the disk.
+func NewKeeper(cfg Config, found checkpoint.Checkpoint) *Keeper {
+	return &Keeper{
+		cfg: cfg, last: found, lastTime: time.Now(), dirs: map[string]struct{}{},
+		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// Err says why entries cannot be written, nil while they can. The keeper tries again by itself.
+func (k *Keeper) Err() error {
+	if err := k.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Waiting is how many bytes of entries are in memory only.
+func (k *Keeper) Waiting() int64 { return k.waiting.Load() }
+
+// Note takes notice of an entry that was put into q. Any goroutine may call it.
+func (k *Keeper) Note(q *queue.Queue, c queue.Change) {
+	k.waiting.Add(int64(c.Bytes))
+	if !c.First && !c.Due {
+		return
+	}
+	k.mu.Lock()
+	if c.First {
+		k.changed = append(k.changed, q)
+	}
+	if c.Due {
+		k.full = append(k.full, q)
+	}
+	k.mu.Unlock()
+	if c.Due {
+		select {
+		case k.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Start begins the work in a goroutine.
+func (k *Keeper) Start() { go k.run() }
+
+// Stop ends the goroutine and waits for it.
+func (k *Keeper) Stop() {
+	close(k.stop)
+	<-k.done
+}
+
+func (k *Keeper) run() {
+	defer close(k.done)
+	tick := time.NewTicker(k.cfg.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.stop:
+			return
+		case <-k.kick:
+			k.report(k.WriteFull())
+		case <-tick.C:
+			err := k.WriteFull()
+			if err == nil {
+				err = k.checkpointIfDue()
+			}
+			k.report(err)
+		}
+	}
+}
+
+// report publishes the outcome of the latest work, and logs where it changes.
+func (k *Keeper) report(err error) {
+	before := k.Err()
+	switch {
+	case err == nil && before != nil:
+		k.failure.Store(nil)
+		k.cfg.Log.Info("store: messages are taken again: queue entries can be written")
+	case err != nil:
+		k.failure.Store(&err)
+		if before == nil {
+			k.cfg.Log.Error("store: queue entries cannot be written; messages are refused meanwhile; retrying", "err", err)
+		}
+	}
+}
+
+// WriteFull writes the tails that are full. It belongs to the keeper goroutine, or to recovery while
+// that does not run.
+func (k *Keeper) WriteFull() error {
+	k.mu.Lock()
+	full := k.full
+	k.full = nil
+	k.mu.Unlock()
+	return k.writeAll(full, &k.full)
+}
+
+// writeAll writes the tails of queues; those that fail go back to list.
+func (k *Keeper) writeAll(queues []*queue.Queue, list *[]*queue.Queue) error {
+	var errs []error
+	for _, q := range queues {
+		moved, err := q.Write()
+		k.waiting.Add(-moved * queue.EntryBytes)
+		if err != nil {
+			errs = append(errs, err)
+			k.mu.Lock()
+			*list = append(*list, q)
+			k.mu.Unlock()
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkpointIfDue writes a checkpoint when enough of the log came since the last, or any of it and
+// the time is over.
+func (k *Keeper) checkpointIfDue() error {
+	if k.ready != nil {
+		return k.finish()
+	}
+	behind := k.cfg.Position().End - k.last.Position
+	if behind < k.cfg.Bytes && (behind == 0 || time.Since(k.lastTime) < k.cfg.Longest) {
+		return nil
+	}
+	return k.prepare(false)
+}
+
+// Checkpoint makes the queues durable up to the position now, and the files name it. The keeper must
+// not run, and the log must be durable up to the position. clean says that nothing follows.
+func (k *Keeper) Checkpoint(clean bool) error {
+	k.ready = nil
+	return k.prepare(clean)
+}
+
+// prepare makes durable what the queues hold up to the position. Only then may a checkpoint name it.
+func (k *Keeper) prepare(clean bool) error {
+	p := k.cfg.Position() // before the list is taken: what is put later belongs to the next one
+	k.mu.Lock()
+	changed := k.changed
+	k.changed = nil
+	k.mu.Unlock()
+	if err := k.syncQueues(changed); err != nil {
+		k.mu.Lock()
+		k.changed = append(k.changed, changed...)
+		k.mu.Unlock()
+		return err
+	}
+	c := k.last
+	c.Position, c.Last, c.Durable, c.StoreMs = p.End, p.Last, p.End, p.StoreMs
+	c.Clean, c.Check = clean, k.cfg.Check
+	if p.Last >= 0 {
+		c.Stock.PhysicMs, c.Stock.LogicsMs, c.Stock.LogicsPhys = p.StoreMs, p.StoreMs, p.Last
+	}
+	k.ready = &c
+	return k.finish()
+}
+
+func (k *Keeper) syncQueues(changed []*queue.Queue) error {
+	for _, q := range changed {
+		q.Unlist()
+		moved, err := q.Write()
+		k.waiting.Add(-moved * queue.EntryBytes)
+		if err != nil {
+			return err
+		}
+		if err := q.Sync(k.dirs); err != nil {
+			return err
+		}
+	}
+	for dir := range k.dirs {
+		if err := k.cfg.FS.SyncDir(dir); err != nil {
+			return err
+		}
+		delete(k.dirs, dir)
+	}
+	return nil
+}
+
+// finish writes the checkpoint that is ready, once the log is durable up to it. Without that a power
+// cut could leave a checkpoint beyond the log's end.
+func (k *Keeper) finish() error {
+	if k.ready.Position > k.cfg.Durable() {
+		return nil
+	}
+	if err := checkpoint.Write(k.cfg.FS, k.cfg.Dir, *k.ready, k.last.Stock); err != nil {
+		return err
+	}
+	k.last, k.ready, k.lastTime = *k.ready, nil, time.Now()
+	return nil
+}

@@ -1,0 +1,200 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sort"
+	"strconv"
+
+	"ringmq/store/vfs"
+)
+
+// Found is a queue's directory on the disk.
+type Found struct {
+	Topic string
+	ID    int32
+	Bases []int64 // byte offsets of its files, in order
+	Short bool    // its last file has not its full length
+	Bytes int64   // length of its files
+}
+
+// List finds the queues under root, which need not exist. Directories without files are left out.
+func List(fsys vfs.FS, root string) ([]Found, error) {
+	topics, err := subdirs(fsys, root)
+	if err != nil {
+		return nil, err
+	}
+	var all []Found
+	for _, topic := range topics {
+		ids, err := subdirs(fsys, path.Join(root, topic))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range ids {
+			id, err := strconv.ParseInt(name, 10, 32)
+			if err != nil || id < 0 {
+				continue // as the stock broker does
+			}
+			found, err := listFiles(fsys, path.Join(root, topic, name))
+			if err != nil {
+				return nil, err
+			}
+			if found.Topic, found.ID = topic, int32(id); len(found.Bases) > 0 {
+				all = append(all, found)
+			}
+		}
+	}
+	return all, nil
+}
+
+func subdirs(fsys vfs.FS, dir string) (names []string, err error) {
+	all, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: list queues: %w", err)
+	}
+	for _, name := range all {
+		info, err := fsys.Stat(path.Join(dir, name))
+		if err != nil {
+			return nil, fmt.Errorf("store: list queues: %w", err)
+		}
+		if info.Dir {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return f, fmt.Errorf("store: list queue files: %w", err)
+	}
+	for i, name := range names {
+		file := path.Join(dir, name)
+		info, err := fsys.Stat(file)
+		if err != nil {
+			return f, fmt.Errorf("store: list queue files: %w", err)
+		}
+		if info.Dir {
+			continue
+		}
+		base, err := strconv.ParseInt(name, 10, 64)
+		if err != nil || len(name) != 20 {
+			return f, fmt.Errorf("store: %s: no file of a queue: move it away", file)
+		}
+		last := i == len(names)-1
+		switch {
+		case f.Bytes == 0 && !last:
+			f.Bytes = info.Size
+		case f.Bytes == 0: // a single file: any length may be the right one
+			f.Bytes = info.Size
+		case info.Size < f.Bytes && last:
+			f.Short = true
+		case info.Size != f.Bytes:
+			return f, fmt.Errorf("store: %s: %d bytes, but the files before it have %d: remove the directory %s, it is rebuilt", file, info.Size, f.Bytes, dir)
+		}
+		f.Bases = append(f.Bases, base)
+	}
+	return f, nil
+}
+
+// Attach opens the queue that was found, with the entries that point below confirmed; the log gives
+// the later ones again. With trim, what the files hold behind those entries is removed from them: it
+// may be of a part of the log that no longer exists. ErrGap means that a file is missing.
+func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Queue, error) {
+	q := New(files, root, f.Topic, f.ID)
+	perFile := files.FileBytes / EntryBytes
+	first, last := f.Bases[0]/files.FileBytes, f.Bases[len(f.Bases)-1]/files.FileBytes
+	if f.Bases[0]%files.FileBytes != 0 || last-first != int64(len(f.Bases)-1) {
+		return nil, fmt.Errorf("%w: %s: files are missing", ErrGap, q.dir)
+	}
+	if f.Short {
+		if err := q.resize(last, files.FileBytes, files.FileBytes); err != nil {
+			return nil, err
+		}
+	}
+	q.first, q.tailFrom = first*perFile, (last+1)*perFile
+	q.max.Store(q.tailFrom)
+	end, err := q.search(q.first, func(e Entry) bool {
+		return !e.Valid() || (!e.PreBlank() && e.Offset >= confirmed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	q.tailFrom = end
+	q.max.Store(end)
+	if trim {
+		err = q.trim(first, last)
+	}
+	return q, err
+}
+
+// trim removes the files behind the last entry and zeroes the rest of its file. The queue takes part
+// in the next checkpoint, which makes that durable.
+func (q *Queue) trim(first, last int64) error {
+	perFile := q.files.FileBytes / EntryBytes
+	keep := (q.tailFrom+perFile-1)/perFile - 1 // number of the file that holds the last entry
+	for number := last; number > keep && number >= first; number-- {
+		q.files.forget(q.fileName(number))
+		if err := q.files.FS.Remove(q.fileName(number)); err != nil {
+			return fmt.Errorf("store: trim queue %s/%d: %w", q.topic, q.id, err)
+		}
+		q.newName = true
+	}
+	q.listed = true
+	if q.tailFrom == q.first { // no entry, no file
+		q.first, q.tailFrom = 0, 0
+		q.max.Store(0)
+		return nil
+	}
+	return q.resize(keep, q.tailFrom*EntryBytes-keep*q.files.FileBytes, q.files.FileBytes)
+}
+
+// resize cuts a file to n bytes and then makes it full bytes long: zeros in between, without blocks.
+func (q *Queue) resize(number, n, full int64) error {
+	f, err := q.files.acquire(q.fileName(number))
+	if err == nil {
+		defer q.files.release(f)
+		if n < full {
+			err = f.Truncate(n)
+		}
+		if err == nil {
+			err = f.Truncate(full)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("store: trim queue %s/%d: %w", q.topic, q.id, err)
+	}
+	q.unsynced[number] = struct{}{}
+	return nil
+}
+
+// search returns the first queue offset from from on for whose entry is holds, or the queue's end. Once
+// is holds it must hold for all that follow.
+func (q *Queue) search(from int64, is func(Entry) bool) (int64, error) {
+	var failed error
+	n := sort.Search(int(q.max.Load()-from), func(i int) bool {
+		e, ok, err := q.Entry(from + int64(i))
+		failed = errors.Join(failed, err)
+		return !ok || err != nil || is(e)
+	})
+	return from + int64(n), failed
+}
+
+// FixMin sets the first queue offset to that of the first entry at or beyond logMin, where the log
+// begins; to the queue's end if there is none (stock broker 5.5.0, which also counts fillers).
+func (q *Queue) FixMin(logMin int64) error {
+	q.mu.Lock()
+	from := max(q.first, q.min.Load())
+	q.mu.Unlock()
+	at, err := q.search(from, func(e Entry) bool { return !e.PreBlank() && e.Offset >= logMin })
+	if err == nil {
+		q.min.Store(at)
+	}
+	return err
+}

@@ -1,0 +1,52 @@
+package queue
+
+import "fmt"
+
+// Read fills buf with whole entries from queue offset from on and returns how many: fewer than fit
+// where the queue or a file ends, 0 outside of the queue. Any goroutine may call it.
+func (q *Queue) Read(buf []byte, from int64) (int, error) {
+	want := min(int64(len(buf)/EntryBytes), q.max.Load()-from)
+	if want <= 0 {
+		return 0, nil
+	}
+	q.mu.Lock()
+	if from < q.first {
+		q.mu.Unlock()
+		return 0, nil
+	}
+	if at := (from - q.tailFrom) * EntryBytes; at >= 0 {
+		n := copy(buf[:want*EntryBytes], q.tail[at:])
+		q.mu.Unlock()
+		return n / EntryBytes, nil
+	}
+	want = min(want, q.tailFrom-from)
+	q.mu.Unlock()
+	return q.readFile(buf, from, want)
+}
+
+// readFile reads up to want entries, all of which are in files, from the file that holds the first.
+func (q *Queue) readFile(buf []byte, from, want int64) (int, error) {
+	at := from * EntryBytes
+	number := at / q.files.FileBytes
+	at -= number * q.files.FileBytes
+	want = min(want, (q.files.FileBytes-at)/EntryBytes)
+	f, err := q.files.acquire(q.fileName(number))
+	if err != nil {
+		return 0, fmt.Errorf("store: read queue %s/%d at %d: %w", q.topic, q.id, from, err)
+	}
+	defer q.files.release(f)
+	if _, err := f.ReadAt(buf[:want*EntryBytes], at); err != nil {
+		return 0, fmt.Errorf("store: read queue %s/%d at %d: %w", q.topic, q.id, from, err)
+	}
+	return int(want), nil
+}
+
+// Entry returns one entry; false if there is none at the offset.
+func (q *Queue) Entry(at int64) (Entry, bool, error) {
+	var buf [EntryBytes]byte
+	n, err := q.Read(buf[:], at)
+	if n == 0 || err != nil {
+		return Entry{}, false, err
+	}
+	return Parse(buf[:]), true, nil
+}

@@ -1,0 +1,78 @@
+package log
+
+import (
+	"time"
+
+	"ringmq/store/vfs"
+)
+
+// flight is a flush that was begun. Flights are kept in the order of what they cover; they may
+// complete in any order.
+type flight struct {
+	id   uint64
+	slot int   // index into every segment's slots, in use by this flight alone
+	end  int64 // everything below is covered by this flight and those before it
+	n    int64 // bytes that it covers
+	done bool
+}
+
+// flushes is the writer's view of its flush slots. Writer goroutine only.
+type flushes struct {
+	engine vfs.Engine
+	busy   []bool // by slot
+	flying []flight
+	bytes  int64 // sum of n
+	nextID uint64
+	reaped []vfs.Flushed
+}
+
+func newFlushes(engine vfs.Engine, depth int) flushes {
+	return flushes{engine: engine, busy: make([]bool, depth), flying: make([]flight, 0, depth)}
+}
+
+// free reports whether another flush may begin.
+func (f *flushes) free() bool { return len(f.flying) < len(f.busy) }
+
+// begin starts a flush of g that makes everything below end durable, once the ones before it are.
+func (f *flushes) begin(g *segment, end, n int64) {
+	slot := 0
+	for f.busy[slot] {
+		slot++
+	}
+	f.busy[slot] = true
+	f.nextID++
+	f.flying = append(f.flying, flight{id: f.nextID, slot: slot, end: end, n: n})
+	f.bytes += n
+	f.engine.Begin(g.slots[slot], f.nextID)
+}
+
+// reap takes completions, waiting as Engine.Reap does, and returns the new end of the contiguous
+// prefix of completed flushes, or durable if it did not move. The first flush that failed ends it: later
+// completions, also of older flushes, no longer count.
+func (f *flushes) reap(durable int64, wait time.Duration) (int64, error) {
+	f.reaped = f.engine.Reap(f.reaped[:0], wait)
+	for _, c := range f.reaped {
+		if c.Err != nil {
+			return durable, c.Err
+		}
+		for i := range f.flying {
+			if f.flying[i].id == c.ID {
+				f.flying[i].done = true
+				f.busy[f.flying[i].slot] = false
+			}
+		}
+		durable = f.popDone(durable)
+	}
+	return durable, nil
+}
+
+func (f *flushes) popDone(durable int64) int64 {
+	n := 0
+	for n < len(f.flying) && f.flying[n].done {
+		durable = f.flying[n].end
+		f.bytes -= f.flying[n].n
+		n++
+	}
+	f.flying = f.flying[:copy(f.flying, f.flying[n:])]
+	return durable
+}

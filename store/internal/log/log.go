@@ -1,0 +1,302 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringmq/store/record"
+	"ringmq/store/vfs"
+	"ringmq/uring"
+)
+
+var (
+	// ErrBusy means that there is no room right now; the same call succeeds later.
+	ErrBusy = errors.New("store: busy")
+
+	// ErrNoSpace means that there is no room before the disk has some again.
+	ErrNoSpace = errors.New("store: no space for more messages")
+
+	// ErrFailed means that a write or flush failed: nothing is stored any more by this process.
+	ErrFailed = errors.New("store: the log has failed")
+
+	// ErrClosed means that the log was closed.
+	ErrClosed = errors.New("store: closed")
+
+	// ErrTooLarge means that bytes can never be stored in one piece: they exceed a segment or staging.
+	ErrTooLarge = errors.New("store: too large for one segment")
+
+	// ErrOffset means that an offset is not inside the log.
+	ErrOffset = errors.New("store: offset outside of the log")
+)
+
+// Config is what a Log needs. All fields must be set.
+type Config struct {
+	FS           vfs.FS
+	Dir          string
+	SegmentBytes int64
+	StagingBytes int
+
+	FlushSync       bool          // flush after every write
+	FlushDepth      int           // flushes in flight
+	FlushInterval   time.Duration // without FlushSync: look this often
+	FlushLeastPages int           // without FlushSync: pages that make a flush worth it
+	FlushThorough   time.Duration // without FlushSync: flush anything this often
+	PrepareRetry    time.Duration // try again after a segment could not be prepared
+
+	Log *slog.Logger
+
+	// Advanced runs on the writer goroutine when a mark moved, or when appends that were refused for
+	// want of a segment may succeed again. It must not block.
+	Advanced func(written, durable int64)
+
+	// Failed runs once, on the writer goroutine, with the error that ended the log.
+	Failed func(error)
+}
+
+// Log is the CommitLog. Lock guards the append side; methods whose name ends in Locked want it held.
+type Log struct {
+	cfg     Config
+	engine  vfs.Engine
+	staging *staging
+	spare   *preparer
+
+	// Published by their owners, read by any goroutine.
+	segments             atomic.Pointer[[]*segment] // in order, without gaps; replaced, never changed
+	writtenTo, durableTo atomic.Int64
+	room                 atomic.Int64          // bytes from the tail to the end of the last ready segment
+	refusal              atomic.Pointer[error] // why nothing is stored any more
+	counters             counters
+
+	// mu guards what follows. Under it: memory work only; no lock is taken after it.
+	mu      sync.Mutex
+	tail    int64    // physical offset that the next byte gets
+	current *segment // holds tail; nil in an empty log
+	next    *segment // ready, nothing of it given out; nil while it is not there
+	pieces  []piece  // staged, not yet taken by the writer
+	pending int64    // bytes of pieces
+	wakeAt  int64    // pending bytes at which an appender wakes the writer
+	closing bool
+
+	done chan struct{} // closed when the writer goroutine has ended
+}
+
+// piece is staged bytes that go to one place of one segment.
+type piece struct {
+	seg    *segment
+	off    int64 // physical
+	pos    int64 // in staging
+	n      int64
+	blanks int64 // of n, bytes of a blank record, which ends the segment
+}
+
+// end is the physical offset after p; a blank record reaches to the segment's end.
+func (p piece) end() int64 {
+	if p.blanks > 0 {
+		return p.seg.end()
+	}
+	return p.off + p.n
+}
+
+// never is a wakeAt that no pending bytes reach.
+const never = 1<<63 - 1
+
+// Lock takes the append lock: short, no I/O under it.
+func (l *Log) Lock() { l.mu.Lock() }
+
+// Unlock ends an append and wakes the writer if it waits for what was staged.
+func (l *Log) Unlock() {
+	wake := l.pending >= l.wakeAt
+	if wake {
+		l.wakeAt = never
+	}
+	l.mu.Unlock()
+	if wake {
+		l.engine.Kick()
+	}
+}
+
+// Reserve promises n bytes of staging and looks whether a segment can take them. It returns nil,
+// ErrBusy, ErrNoSpace, ErrTooLarge, ErrFailed or ErrClosed. Any goroutine may call it.
+func (l *Log) Reserve(n int) error {
+	if why := l.refusal.Load(); why != nil {
+		return *why
+	}
+	want := int64(n)
+	if want+blankBytes > l.cfg.SegmentBytes || want > l.staging.limit {
+		return fmt.Errorf("%w: %d bytes in segments of %d and staging of %d", ErrTooLarge, n, l.cfg.SegmentBytes, l.staging.limit)
+	}
+	if !l.staging.reserve(want) {
+		l.counters.busy.Add(1)
+		return ErrBusy
+	}
+	promised := l.staging.reserved.Load() - l.staging.unwritten.Load()
+	if promised+blankBytes > l.room.Load() {
+		l.staging.release(want)
+		l.counters.busy.Add(1)
+		return l.missingSegment()
+	}
+	return nil
+}
+
+// missingSegment has the next segment prepared if it is not there, and says why it is not.
+func (l *Log) missingSegment() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.missingSegmentLocked()
+}
+
+func (l *Log) missingSegmentLocked() error {
+	if l.next == nil {
+		l.spare.askLocked(l.nextBaseLocked())
+	}
+	return l.spare.why()
+}
+
+// Release gives back n reserved bytes that will not be staged. Any goroutine may call it.
+func (l *Log) Release(n int) { l.staging.release(int64(n)) }
+
+// FitLocked makes sure that the next n bytes go to one segment, in one piece: it ends the current
+// segment by a blank record if need be. Until it returns nil no offset may be given out. The errors
+// are those of Reserve.
+func (l *Log) FitLocked(n int) error {
+	if why := l.refusal.Load(); why != nil {
+		return *why
+	}
+	want := int64(n) + blankBytes
+	switch {
+	case l.current != nil && want <= l.current.end()-l.tail:
+		return nil
+	case want > l.cfg.SegmentBytes:
+		return fmt.Errorf("%w: %d bytes in segments of %d", ErrTooLarge, n, l.cfg.SegmentBytes)
+	case l.next == nil:
+		l.counters.busy.Add(1)
+		return l.missingSegmentLocked()
+	}
+	l.rollLocked()
+	return nil
+}
+
+// StageLocked returns the memory for the next n bytes, which FitLocked has made room for, and their
+// physical offset. The caller fills them before Unlock.
+func (l *Log) StageLocked(n int) (dst []byte, off int64) {
+	dst, off = l.stageLocked(n, 0)
+	if l.next == nil && l.tail-l.current.base >= l.current.size/2 {
+		l.spare.askLocked(l.current.end())
+	}
+	return dst, off
+}
+
+// TailLocked is the physical offset that the next byte gets, unless FitLocked rolls.
+func (l *Log) TailLocked() int64 { return l.tail }
+
+func (l *Log) stageLocked(n int, blanks int64) (dst []byte, off int64) {
+	dst, pos := l.staging.takeLocked(n)
+	off = l.tail
+	if last := len(l.pieces) - 1; last >= 0 && l.pieces[last].seg == l.current {
+		l.pieces[last].n += int64(n)
+		l.pieces[last].blanks += blanks
+	} else {
+		l.pieces = append(l.pieces, piece{seg: l.current, off: off, pos: pos, n: int64(n), blanks: blanks})
+	}
+	l.pending += int64(n)
+	l.tail += int64(n)
+	l.roomLocked()
+	return dst, off
+}
+
+// rollLocked ends the current segment and enters the next.
+func (l *Log) rollLocked() {
+	if l.current != nil {
+		room := l.current.end() - l.tail
+		dst, _ := l.stageLocked(blankBytes, blankBytes)
+		record.AppendBlank(dst[:0], int(room))
+	}
+	l.current, l.next = l.next, nil
+	l.tail = l.current.base
+	all := append([]*segment(nil), *l.segments.Load()...)
+	all = append(all, l.current)
+	l.segments.Store(&all)
+	l.roomLocked()
+}
+
+func (l *Log) nextBaseLocked() int64 {
+	if l.current == nil {
+		return l.tail
+	}
+	return l.current.end()
+}
+
+// roomLocked publishes how much fits into what is ready. A record never spans segments, so the real
+// room is smaller; FitLocked judges exactly.
+func (l *Log) roomLocked() {
+	var room int64
+	if l.current != nil {
+		room = l.current.end() - l.tail
+	}
+	if l.next != nil {
+		room = max(room, 0) + l.next.size
+	}
+	l.room.Store(room)
+}
+
+// Written is the end of what the kernel has. Any goroutine may call it, as for what follows.
+func (l *Log) Written() int64 { return l.writtenTo.Load() }
+
+// Durable is the end of what is on the disk.
+func (l *Log) Durable() int64 { return l.durableTo.Load() }
+
+// Err says why nothing is stored any more, nil while all is well.
+func (l *Log) Err() error {
+	if why := l.refusal.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// Min is the physical offset of the first byte of the first segment; 0 in an empty log.
+func (l *Log) Min() int64 {
+	if all := *l.segments.Load(); len(all) > 0 {
+		return all[0].base
+	}
+	return 0
+}
+
+// find returns the segment that holds off, nil if none does.
+func (l *Log) find(off int64) *segment {
+	all := *l.segments.Load()
+	if len(all) == 0 || off < all[0].base {
+		return nil
+	}
+	i := (off - all[0].base) / l.cfg.SegmentBytes
+	if i >= int64(len(all)) {
+		return nil
+	}
+	return all[i]
+}
+
+// Range returns n written bytes from off, all in one segment, for somebody to send. The caller must
+// Release it.
+func (l *Log) Range(off int64, n int) (uring.FileRange, error) {
+	g := l.find(off)
+	if g == nil || n < 0 || off+int64(n) > g.end() || !g.shared.Acquire() {
+		return uring.FileRange{}, ErrOffset
+	}
+	return uring.FileRange{File: g.shared, Off: off - g.base, Len: n}, nil
+}
+
+// ReadAt fills p from off; all of it in one segment.
+func (l *Log) ReadAt(p []byte, off int64) error {
+	r, err := l.Range(off, len(p))
+	if err != nil {
+		return err
+	}
+	defer r.Release()
+	if n, err := r.ReadAt(p, 0); n < len(p) {
+		return fmt.Errorf("store: read %d bytes at %d: %w", len(p), off, err)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+// Package log holds the files of the CommitLog: their bytes, the one writer, and how they are opened
+// again after a crash. It knows no topic and no queue.
+//
+//	base                            durable         written   page end
+//	+--------+--------+---- ... ----+------- ... ---+---------+------- ... -------+
+//	| record | record |             | not yet safe  | zeros   | zeros to the end  |
+//	+--------+--------+---- ... ----+------- ... ---+---------+------- ... -------+
+//	                                                ^ the next write starts here
+//
+// Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
+// into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
+// ready before they are needed (spare.go). What follows the last record of a segment is zeros, always:
+// recovery (recover.go) makes it so, and every write keeps it so.
+//
+// Start at log.go; recover.go is the subtle part.
+package log
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+
+	"ringmq/store/vfs"
+	"ringmq/uring"
+)
+
+const (
+	pageBytes = 4096
+
+	// zeroStepBytes are written ahead at a time where flushes are waited for: the first flush of a
+	// block that was only reserved converts its extent, which costs as much again as the flush.
+	zeroStepBytes = 256 << 10
+
+	// blankBytes is the head of the filler record that ends a full segment: its size and its magic.
+	// A record fits a segment only if a blank fits behind it (stock broker 5.5.0).
+	blankBytes = 8
+)
+
+// segment is one file of the log. Its bytes below the log's written mark never change.
+type segment struct {
+	// Set when opened, constant afterwards; any goroutine.
+	base   int64 // physical offset of its first byte
+	size   int64
+	file   vfs.File
+	shared *uring.File // counts readers; closes file and slots when the last is gone
+	slots  []vfs.Slot  // one per flush in flight
+
+	// Writer goroutine only: bytes below it have blocks that were written at least once.
+	zeroed int64
+}
+
+func (g *segment) end() int64 { return g.base + g.size }
+
+// segmentName is the file's name: 20 decimal digits of its base (stock broker 5.5.0).
+func segmentName(base int64) string { return fmt.Sprintf("%020d", base) }
+
+// parseName returns the base that a file's name says.
+func parseName(name string) (int64, error) {
+	if len(name) != 20 {
+		return 0, fmt.Errorf("store: file %q: want a name of 20 digits", name)
+	}
+	n, err := strconv.ParseInt(name, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("store: file %q: want a name of 20 digits", name)
+	}
+	return n, nil
+}
+
+// newSegment takes file over and opens its flush slots.
+func newSegment(file vfs.File, base, size int64, depth int) (*segment, error) {
+	g := &segment{base: base, size: size, file: file}
+	for range depth {
+		slot, err := file.Slot()
+		if err != nil {
+			g.closeFiles()
+			return nil, fmt.Errorf("store: flush slot of %s: %w", file.Name(), err)
+		}
+		g.slots = append(g.slots, slot)
+	}
+	g.shared = uring.NewFile(file.Fd(), file, g.closeFiles)
+	return g, nil
+}
+
+// openSegment opens an existing file of the log.
+func openSegment(fsys vfs.FS, dir string, base, size int64, depth int) (*segment, error) {
+	file, err := fsys.Open(path.Join(dir, segmentName(base)))
+	if err != nil {
+		return nil, fmt.Errorf("store: open segment: %w", err)
+	}
+	return newSegment(file, base, size, depth)
+}
+
+// closeFiles closes what the segment holds. What was written is flushed long before, or lost with a
+// failed log: an error of close says nothing more.
+func (g *segment) closeFiles() {
+	for _, s := range g.slots {
+		_ = s.Close()
+	}
+	_ = g.file.Close()
+}

@@ -1,0 +1,171 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync/atomic"
+	"time"
+)
+
+// preparer makes segments ready before they are needed: full length, blocks reserved, the first
+// zeros written, file and name durable. So no append waits for an allocation, and no offset is given
+// out for which there is no room.
+//
+// A segment is made in a sub-directory and renamed when it is whole: the log's directory never holds
+// a file of another length, which a stock broker refuses. It is a sub-directory and no sibling because
+// the log's directory may be a mount point; stock brokers skip directories there.
+type preparer struct {
+	l     *Log
+	asked chan int64 // base of the segment to make; room for one, and never more than one is asked for
+	stop  chan struct{}
+	done  chan struct{}
+
+	// Stored by the preparer, read by any goroutine.
+	failure atomic.Pointer[error] // why the last try failed
+	arrived atomic.Bool           // a segment became ready; the writer takes it back
+
+	askedFor int64 // guarded by the log's lock; -1 before the first
+}
+
+func newPreparer(l *Log) *preparer {
+	return &preparer{l: l, asked: make(chan int64, 1), stop: make(chan struct{}), done: make(chan struct{}), askedFor: -1}
+}
+
+// askLocked asks for the segment that begins at base, once.
+func (p *preparer) askLocked(base int64) {
+	if p.askedFor == base {
+		return
+	}
+	p.askedFor = base
+	p.asked <- base
+}
+
+// why tells an append what keeps the next segment: ErrBusy while it is made, else ErrNoSpace with
+// what went wrong.
+func (p *preparer) why() error {
+	if err := p.failure.Load(); err != nil {
+		return *err
+	}
+	return ErrBusy
+}
+
+func (p *preparer) run() {
+	defer close(p.done)
+	for {
+		select {
+		case <-p.stop:
+			return
+		case base := <-p.asked:
+			g, ok := p.insist(base)
+			if !ok {
+				return
+			}
+			p.l.ready(g)
+		}
+	}
+}
+
+// insist tries until the segment is ready, or until the log closes.
+func (p *preparer) insist(base int64) (*segment, bool) {
+	retry := time.NewTicker(p.l.cfg.PrepareRetry)
+	defer retry.Stop()
+	for {
+		g, err := p.l.makeSegment(base)
+		if err == nil {
+			if p.failure.Swap(nil) != nil {
+				p.l.cfg.Log.Info("store: messages are taken again: the next segment is ready", "segment", base)
+			}
+			return g, true
+		}
+		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		if p.failure.Swap(&err) == nil {
+			p.l.cfg.Log.Error("store: cannot prepare the next segment; messages are refused once the current one is full; retrying", "err", err)
+		}
+		select {
+		case <-p.stop:
+			return nil, false
+		case <-retry.C:
+		}
+	}
+}
+
+// ready offers g to the appenders and has the writer tell those that were refused.
+func (l *Log) ready(g *segment) {
+	l.mu.Lock()
+	l.next = g
+	l.roomLocked()
+	l.mu.Unlock()
+	l.counters.segments.Add(1)
+	l.spare.arrived.Store(true)
+	l.engine.Kick()
+}
+
+const spareDir = "spare"
+
+// makeSegment makes the file that begins at base, durable on return.
+func (l *Log) makeSegment(base int64) (*segment, error) {
+	fsys, name := l.cfg.FS, segmentName(base)
+	draft, final := path.Join(l.cfg.Dir, spareDir, name), path.Join(l.cfg.Dir, name)
+	if err := l.fillDraft(draft); err != nil {
+		_ = fsys.Remove(draft) // gives the space back
+		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
+	}
+	if err := fsys.Rename(draft, final); err != nil {
+		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
+	}
+	if err := fsys.SyncDir(l.cfg.Dir); err != nil {
+		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
+	}
+	g, err := openSegment(fsys, l.cfg.Dir, base, l.cfg.SegmentBytes, l.cfg.FlushDepth)
+	if err != nil {
+		return nil, err
+	}
+	g.zeroed = l.firstZeros()
+	return g, nil
+}
+
+func (l *Log) firstZeros() int64 {
+	if !l.cfg.FlushSync {
+		return 0
+	}
+	return min(zeroStepBytes, l.cfg.SegmentBytes)
+}
+
+// fillDraft makes a durable file of full length.
+func (l *Log) fillDraft(draft string) error {
+	if err := l.cfg.FS.MkdirAll(path.Dir(draft)); err != nil {
+		return err
+	}
+	f, err := l.cfg.FS.Create(draft)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Preallocate(l.cfg.SegmentBytes); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(zeros[:l.firstZeros()], 0); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// clearDrafts removes what a killed process left of its next segment.
+func (l *Log) clearDrafts() error {
+	dir := path.Join(l.cfg.Dir, spareDir)
+	names, err := l.cfg.FS.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("store: list drafts of segments: %w", err)
+	}
+	for _, name := range names {
+		if err := l.cfg.FS.Remove(path.Join(dir, name)); err != nil {
+			return fmt.Errorf("store: remove the draft of a segment: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package log
+
+import "sync/atomic"
+
+// counters count since Start; any goroutine adds and reads.
+type counters struct {
+	busy, writes, flushes, segments atomic.Int64
+}
+
+// Stats are counters since Start.
+type Stats struct {
+	Busy     int64 // refusals for want of staging or of a segment
+	Writes   int64
+	Flushes  int64 // begun
+	Segments int64 // prepared
+	Staged   int64 // bytes reserved now
+}
+
+// Stats returns the counters. Any goroutine may call it.
+func (l *Log) Stats() Stats {
+	c := &l.counters
+	return Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), l.staging.reserved.Load()}
+}

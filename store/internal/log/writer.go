@@ -1,0 +1,212 @@
+package log
+
+import (
+	"fmt"
+	"time"
+)
+
+// writer is the one goroutine that writes and flushes the log.
+//
+// With FlushSync every write is followed by a flush of its own. While a flush is in flight, what
+// comes in gathers in staging and becomes the next write. A second flush starts beside it only when
+// as many bytes wait as are in flight: smaller ones gain more from being joined. So at most
+// (1 + FlushDepth) * StagingBytes are given out and not yet durable: one staging that fills, and one
+// write of at most a staging per flush.
+//
+// Without FlushSync whatever is staged is written at once and flushed on a timer.
+type writer struct {
+	l         *Log
+	fly       flushes
+	written   int64
+	durable   int64
+	issued    int64 // below it, a flush was begun
+	lastFlush time.Time
+	told      [2]int64 // what Advanced was last told
+	failed    bool
+	vec       [2][]byte
+}
+
+// zeros is what pads a write: up to the next zero step, behind eight zero bytes.
+var zeros [zeroStepBytes + 2*pageBytes]byte
+
+func (w *writer) run() {
+	defer close(w.l.done)
+	for {
+		durable, err := w.fly.reap(w.durable, w.waitFor())
+		switch {
+		case w.failed: // nothing counts any more
+		case err != nil:
+			w.fail(fmt.Errorf("flush: %w", err))
+		default:
+			w.durable = durable
+			w.work()
+		}
+		if w.finished() {
+			return
+		}
+	}
+}
+
+// work writes and flushes what may be, then tells. In this order the answers for the last flush go
+// out while the next is on its way.
+func (w *writer) work() {
+	for {
+		p, ok := w.take()
+		if !ok {
+			break
+		}
+		if err := w.write(p); err != nil {
+			w.tell()
+			w.fail(err)
+			return
+		}
+		if w.l.cfg.FlushSync {
+			w.flush()
+		}
+	}
+	if !w.l.cfg.FlushSync && w.flushDue() {
+		w.flush()
+	}
+	w.tell()
+}
+
+// take returns all staged bytes that go to one segment, if the policy lets them be written now.
+func (w *writer) take() (piece, bool) {
+	l := w.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pending < w.threshold() || len(l.pieces) == 0 {
+		return piece{}, false
+	}
+	p := l.pieces[0]
+	l.pieces = l.pieces[:copy(l.pieces, l.pieces[1:])]
+	l.pending -= p.n
+	return p, true
+}
+
+// threshold is how many bytes must wait before the next write may start.
+func (w *writer) threshold() int64 {
+	switch {
+	case !w.l.cfg.FlushSync || len(w.fly.flying) == 0:
+		return 1
+	case !w.fly.free():
+		return never
+	}
+	return w.fly.bytes
+}
+
+// write puts p and zeros behind it into the file. At least eight zero bytes follow the last record,
+// so that whoever walks the log stops there; zeros to the page's end spare the kernel reading the page.
+func (w *writer) write(p piece) error {
+	l, g := w.l, p.seg
+	end := p.off + p.n - g.base
+	pad := roundUp(end+blankBytes, pageBytes)
+	if l.cfg.FlushSync && pad > g.zeroed {
+		pad = roundUp(pad, zeroStepBytes)
+	}
+	pad = min(pad, g.size)
+	w.vec[0], w.vec[1] = l.staging.mem.At(p.pos, int(p.n)), zeros[:max(pad-end, 0)]
+	if _, err := g.file.WriteVec(w.vec[:], p.off-g.base); err != nil {
+		return fmt.Errorf("write %d bytes at %d: %w", p.n, p.off, err)
+	}
+	g.zeroed = max(g.zeroed, pad)
+	l.staging.written(p.n, p.blanks)
+	w.written = p.end()
+	l.writtenTo.Store(w.written)
+	l.counters.writes.Add(1)
+	return nil
+}
+
+// flush begins a flush of the first segment that has bytes which none covers yet.
+func (w *writer) flush() {
+	g := w.l.find(w.issued)
+	end := min(w.written, g.end())
+	w.fly.begin(g, end, end-w.issued)
+	w.issued = end
+	w.lastFlush = time.Now()
+	w.l.counters.flushes.Add(1)
+}
+
+// flushDue decides without FlushSync: a full segment at once, then by pages and time.
+func (w *writer) flushDue() bool {
+	dirty := w.written - w.issued
+	if dirty == 0 || !w.fly.free() {
+		return false
+	}
+	full := w.written >= w.l.find(w.issued).end()
+	return full || w.stopping() || time.Since(w.lastFlush) >= w.flushEvery()
+}
+
+// flushEvery is the time between two flushes without FlushSync: longer while few pages are dirty.
+func (w *writer) flushEvery() time.Duration {
+	if w.written-w.issued < int64(w.l.cfg.FlushLeastPages)*pageBytes {
+		return w.l.cfg.FlushThorough
+	}
+	return w.l.cfg.FlushInterval
+}
+
+// tell reports the marks if they moved, or if a new segment lets refused appends succeed.
+func (w *writer) tell() {
+	now := [2]int64{w.written, w.durable}
+	moved := now != w.told
+	if moved {
+		w.told = now
+		w.l.durableTo.Store(w.durable)
+	}
+	if w.l.spare.arrived.Swap(false) || moved {
+		w.l.cfg.Advanced(w.written, w.durable)
+	}
+}
+
+// fail ends the log: nothing staged or in flight is acknowledged any more.
+func (w *writer) fail(err error) {
+	w.failed = true
+	err = fmt.Errorf("%w: %w", ErrFailed, err)
+	w.l.refuse(err)
+	w.l.cfg.Failed(err)
+}
+
+// waitFor arms the appenders' wake-up and returns how long to wait for a completion or a kick.
+func (w *writer) waitFor() time.Duration {
+	l := w.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case w.failed:
+		l.wakeAt = never
+		return w.orLook(-1)
+	case l.pending >= w.threshold():
+		return 0
+	}
+	l.wakeAt = w.threshold()
+	if l.cfg.FlushSync || w.written == w.issued || !w.fly.free() {
+		return w.orLook(-1)
+	}
+	return w.orLook(max(w.flushEvery()-time.Since(w.lastFlush), 0))
+}
+
+// orLook waits, unless closing has left nothing to wait for.
+func (w *writer) orLook(wait time.Duration) time.Duration {
+	if w.l.closing && len(w.fly.flying) == 0 {
+		return 0
+	}
+	return wait
+}
+
+func (w *writer) stopping() bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.closing
+}
+
+// finished reports whether closing is asked for and nothing is left to do.
+func (w *writer) finished() bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	if !w.l.closing {
+		return false
+	}
+	return w.failed || (w.l.pending == 0 && w.durable == w.written)
+}
+
+func roundUp(n, step int64) int64 { return (n + step - 1) / step * step }

@@ -1,0 +1,429 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path"
+	"strings"
+	"time"
+
+	"ringmq/store/internal/derive"
+	"ringmq/store/internal/derive/checkpoint"
+	"ringmq/store/internal/derive/queue"
+	"ringmq/store/internal/log"
+	"ringmq/store/record"
+	"ringmq/store/vfs"
+)
+
+// Recovered is what Open found and did.
+type Recovered struct {
+	From     int64  // the log was verified and dispatched again from here
+	End      int64  // where it ends
+	Records  int64  // verified
+	Rebuilt  bool   // queues were found wrong and all built from the log's first file
+	CutBytes int64  // behind the end, 0 if there was nothing
+	CutValid int    // records in that which still verified
+	CutFile  string // the copy of it
+}
+
+// keptOpenFiles is how many queue files stay open while nobody reads or writes them.
+const keptOpenFiles = 1024
+
+// Open takes the directory's lock, recovers what is there, and starts the writer. What it cut, rebuilt
+// or removed is logged; an error names path, reason and remedy.
+func Open(fsys vfs.FS, o Options) (*Store, error) {
+	o.Fill()
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{fs: fsys, o: o, queues: map[queueKey]*Queue{}}
+	if err := s.lockDir(); err != nil {
+		return nil, err
+	}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.abandon())
+	}
+	return s, nil
+}
+
+// abandon lets go of what a failed open holds.
+func (s *Store) abandon() error {
+	var errs []error
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	if s.files != nil {
+		errs = append(errs, s.files.Close())
+	}
+	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+func (s *Store) queueRoot() string { return path.Join(s.o.Dir, "consumequeue") }
+
+func (s *Store) logConfig() log.Config {
+	return log.Config{
+		FS: s.fs, Dir: s.o.CommitLogDir, SegmentBytes: s.o.SegmentBytes, StagingBytes: s.o.StagingBytes,
+		FlushSync: s.o.FlushSync, FlushDepth: s.o.FlushDepth, FlushInterval: s.o.FlushInterval,
+		FlushLeastPages: s.o.FlushLeastPages, FlushThorough: s.o.FlushThorough,
+		PrepareRetry: time.Second, Log: s.o.Log,
+		Advanced: s.advanced, Failed: s.failed,
+	}
+}
+
+func (s *Store) failed(err error) {
+	s.o.Log.Error("store: the log has failed: nothing is stored until a restart; reads go on", "dir", s.o.CommitLogDir, "err", err)
+	if s.o.OnFail != nil {
+		s.o.OnFail(err)
+	}
+}
+
+// open recovers and starts. Nothing is changed before every reason to refuse the directory has been
+// looked at and the mark of an unclean stop is durable.
+func (s *Store) open() error {
+	if err := s.refuseForeignForms(); err != nil {
+		return err
+	}
+	point, trusted, err := checkpoint.Read(s.fs, s.o.Dir)
+	if err != nil {
+		return err
+	}
+	aborted, oursAborted, err := s.readAbort()
+	if err != nil {
+		return err
+	}
+	if s.log, err = log.Open(s.logConfig()); err != nil {
+		return err
+	}
+	s.o.SegmentBytes = s.log.SegmentBytes()
+	found, err := queue.List(s.fs, s.queueRoot())
+	if err != nil {
+		return err
+	}
+	if err := s.adoptQueueSize(found); err != nil {
+		return err
+	}
+	if len(found) > 0 && s.log.End() == 0 {
+		return fmt.Errorf("store: %s has no files but %s has queues: restore the log, or move the queues away to begin anew", s.o.CommitLogDir, s.queueRoot())
+	}
+	if !aborted {
+		if err := s.makeAbort(); err != nil {
+			return err
+		}
+	}
+	r := recovery{s: s, point: point, aborted: aborted, trusted: trusted && (!aborted || oursAborted)}
+	if err := r.run(); err != nil {
+		return err
+	}
+	if aborted && !oursAborted {
+		return s.takeAbortOver()
+	}
+	return nil
+}
+
+// recovery is the work between opening the files and taking messages. One goroutine.
+type recovery struct {
+	s       *Store
+	point   checkpoint.Checkpoint
+	trusted bool // point is ours, and no stock broker has worked here since
+	aborted bool // the store was not closed
+
+	clean    bool         // the store was closed by us, and nobody touched it since
+	must     record.Check // records from mustFrom on were written with it
+	mustFrom int64
+
+	start   int64 // the log is verified from here on
+	last    int64 // offset of the newest record, -1 if there is none
+	lastMs  int64 // its store time
+	records int64
+	odd     int64 // records that can be in no queue
+}
+
+func (r *recovery) run() error {
+	s := r.s
+	r.choose()
+	if err := s.log.Sync(r.start); err != nil { // before anything of it is believed
+		return s.explain(err)
+	}
+	end, err := r.rebuild()
+	if errors.Is(err, queue.ErrGap) && r.start > s.log.Min() {
+		s.o.Log.Error("store: queues do not match the log: all are built anew from its first file", "err", err)
+		s.found.Rebuilt, r.clean = true, false
+		r.start, r.last, r.lastMs, r.records = s.log.Min(), -1, 0, 0
+		if err := s.log.Sync(r.start); err != nil {
+			return s.explain(err)
+		}
+		end, err = r.rebuild()
+	}
+	if err != nil {
+		return err
+	}
+	s.found.From, s.found.End, s.found.Records = r.start, end, r.records
+	if err := r.cut(end); err != nil {
+		return err
+	}
+	if err := s.dropIndex(end); err != nil {
+		return err
+	}
+	return r.begin(end)
+}
+
+// choose sets where to start: at our checkpoint, else where the stock broker would.
+func (r *recovery) choose() {
+	l := r.s.log
+	r.last, r.lastMs = -1, 0
+	r.must = record.CheckOff
+	if r.trusted && r.pointFits() {
+		r.start, r.last, r.lastMs = r.point.Position, r.point.Last, r.point.StoreMs
+		r.must, r.mustFrom = r.point.Check, r.point.Position
+		r.clean = !r.aborted && r.point.Clean
+		return
+	}
+	r.start = l.Min()
+	var rec record.Record
+	for base := l.End() - l.SegmentBytes(); base > l.Min(); base -= l.SegmentBytes() {
+		if l.RecordAt(base, &rec) == nil && r.stockStartsAt(&rec) {
+			r.start = base
+			return
+		}
+	}
+}
+
+// pointFits reports whether the log still has what the checkpoint was taken of.
+func (r *recovery) pointFits() bool {
+	l, p := r.s.log, r.point
+	if p.Last < 0 {
+		return p.Position == l.Min()
+	}
+	return l.Follows(p.Last, p.Position)
+}
+
+// stockStartsAt is the stock broker's rule (5.5.0) for the first record of a file. After a clean stop
+// every record is in its queue, so that the newest file will do; missing entries are noticed there.
+func (r *recovery) stockStartsAt(rec *record.Record) bool {
+	stock := r.point.Stock
+	switch {
+	case rec.StoreMs == 0:
+		return false
+	case !r.aborted:
+		return true
+	case stock.LogicsPhys > 0:
+		return rec.PhysOffset <= stock.LogicsPhys
+	}
+	return rec.StoreMs <= stock.LogicsMs
+}
+
+// rebuild opens the queues with the entries below start and walks the log from there, putting every
+// record into its queue. It returns where the log ends.
+func (r *recovery) rebuild() (end int64, err error) {
+	s := r.s
+	if s.files != nil {
+		if err := s.files.Close(); err != nil {
+			return 0, err
+		}
+	}
+	s.files = queue.NewFiles(s.fs, s.o.QueueFileBytes, keptOpenFiles)
+	s.queues = map[queueKey]*Queue{}
+	s.keeper = derive.NewKeeper(derive.Config{
+		FS: s.fs, Dir: s.o.Dir, Interval: s.o.QueueFlushInterval, Bytes: s.o.checkpointBytes,
+		Longest: 60 * s.o.QueueFlushInterval, Check: s.o.Check,
+		Position: s.dispatched, Durable: s.log.Durable, Log: s.o.Log,
+	}, r.point)
+	if err := r.attachQueues(); err != nil {
+		return 0, err
+	}
+	return s.log.Walk(r.start, r.must, r.mustFrom, r.visit)
+}
+
+func (r *recovery) attachQueues() error {
+	s := r.s
+	found, err := queue.List(s.fs, s.queueRoot())
+	if err != nil {
+		return err
+	}
+	if err := s.adoptQueueSize(found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		entries, err := queue.Attach(s.files, s.queueRoot(), f, r.start, !r.clean)
+		if err != nil {
+			return err
+		}
+		if !r.clean {
+			s.keeper.Note(entries, queue.Change{First: true})
+		}
+		if err := r.checkLastEntry(entries); err != nil {
+			return err
+		}
+		s.queues[queueKey{f.Topic, f.ID}] = &Queue{entries: entries, trusted: entries.Max()}
+	}
+	return nil
+}
+
+// checkLastEntry looks whether the last entry below start points to a record. One that does not tells
+// of a damaged or foreign file: ErrGap.
+func (r *recovery) checkLastEntry(q *queue.Queue) error {
+	e, ok, err := q.Entry(q.Max() - 1)
+	if err != nil || !ok || e.PreBlank() || e.Offset < r.s.log.Min() {
+		return err
+	}
+	var rec record.Record
+	if err := r.s.log.RecordAt(e.Offset, &rec); err != nil || rec.Size != int(e.Size) {
+		return fmt.Errorf("%w: %s/%d: entry %d points to %d, where no such record is", queue.ErrGap, q.Topic(), q.ID(), q.Max()-1, e.Offset)
+	}
+	return nil
+}
+
+// maxQueueOffset is beyond any real queue; its entries would have byte offsets without a file name.
+const maxQueueOffset = math.MaxInt64 / queue.EntryBytes / 2
+
+// visit puts one record into its queue.
+func (r *recovery) visit(at int64, rec *record.Record) error {
+	r.records++
+	r.last, r.lastMs = at, max(r.lastMs, rec.StoreMs)
+	if !derive.InQueue(rec.SysFlag) {
+		return nil
+	}
+	if !pathSafe(rec.Topic) || rec.QueueID < 0 || rec.QueueOffset < 0 || rec.QueueOffset > maxQueueOffset {
+		r.odd++
+		return nil
+	}
+	q := r.s.queueOf(rec.Topic, rec.QueueID).entries
+	if q.Max() == 0 && rec.QueueOffset > 0 && r.start > r.s.log.Min() {
+		return fmt.Errorf("%w: %s/%d: none, and the log has a message with offset %d", queue.ErrGap, rec.Topic, rec.QueueID, rec.QueueOffset)
+	}
+	code, relative := derive.Tags(string(rec.Topic), rec.Props)
+	if relative {
+		code += rec.StoreMs
+	}
+	e := queue.Entry{Offset: at, Size: int32(rec.Size), Tags: code}
+	change, err := q.Put(rec.QueueOffset, e)
+	if errors.Is(err, queue.ErrGap) && r.start == r.s.log.Min() {
+		r.s.o.Log.Error("store: the log has no message for some offsets of a queue", "err", err)
+		change, err = q.PutBeyond(rec.QueueOffset, e)
+	}
+	if err != nil {
+		return err
+	}
+	r.s.keeper.Note(q, change)
+	if change.Due {
+		return r.s.keeper.WriteFull()
+	}
+	return nil
+}
+
+// queueOf is OpenQueue for a name as it stands in a record.
+func (s *Store) queueOf(topic []byte, id int32) *Queue {
+	if q := s.queues[queueKey{string(topic), id}]; q != nil {
+		return q
+	}
+	return s.OpenQueue(string(topic), id)
+}
+
+// pathSafe reports whether a topic can be a directory's name. Admission lets no other in; a log that
+// came from elsewhere may hold one.
+func pathSafe(topic []byte) bool {
+	name := string(topic)
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
+}
+
+// cut removes what follows the end of the log. Valid records in it mean that the end is no torn tail
+// but damage. Here is where a policy for that comes in; for now it is the stock broker's, to cut, except
+// that a copy is kept.
+func (r *recovery) cut(end int64) error {
+	s := r.s
+	if r.clean && end == r.start {
+		return nil
+	}
+	tail, err := s.log.Inspect(end)
+	if err != nil {
+		return s.explain(err)
+	}
+	file, err := s.log.Cut(tail, path.Join(s.o.Dir, "cut"))
+	if err != nil {
+		return s.explain(err)
+	}
+	s.found.CutBytes, s.found.CutValid, s.found.CutFile = tail.Bytes, tail.Valid, file
+	switch {
+	case tail.Valid > 0:
+		s.o.Log.Error("store: DAMAGE: the log was cut although whole records follow; the copy has them", "at", end, "bytes", tail.Bytes, "whole", tail.Valid, "copy", file)
+	case tail.Bytes > 0:
+		s.o.Log.Warn("store: a torn end of the log was cut", "at", end, "bytes", tail.Bytes, "copy", file)
+	}
+	return nil
+}
+
+// begin starts the writer and the keeper at the end of the log.
+func (r *recovery) begin(end int64) error {
+	s := r.s
+	min := s.log.Min()
+	for _, q := range s.queues {
+		if err := q.entries.FixMin(min); err != nil {
+			return err
+		}
+		q.next = q.entries.Max()
+	}
+	if r.odd > 0 {
+		s.o.Log.Error("store: records that can be in no queue were left out", "count", r.odd)
+	}
+	s.lastMs = r.lastMs
+	s.readable.Store(end)
+	s.visible.Store(end)
+	s.position.Position = derive.Position{End: end, Last: r.last, StoreMs: r.lastMs}
+	if err := s.log.Start(end); err != nil {
+		return s.explain(err)
+	}
+	if !r.clean || r.start != end || r.point.Check != s.o.Check {
+		if err := s.keeper.Checkpoint(false); err != nil {
+			return errors.Join(s.explain(err), s.log.Drain())
+		}
+	}
+	s.keeper.Start()
+	s.o.Log.Info("store: open", "dir", s.o.Dir, "end", end, "verified_from", r.start, "records", r.records, "queues", len(s.queues), "closed_before", !r.aborted)
+	return nil
+}
+
+// dropIndex removes index files that point behind the end of the log: other messages will stand there.
+// The index is not kept up here, so the rest are left as they are.
+func (s *Store) dropIndex(end int64) error {
+	dir := path.Join(s.o.Dir, "index")
+	names, err := s.fs.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	for _, name := range names {
+		lies, err := s.indexEndsBehind(path.Join(dir, name), end)
+		if err != nil {
+			return s.explain(err)
+		}
+		if !lies {
+			continue
+		}
+		if err := s.fs.Remove(path.Join(dir, name)); err != nil {
+			return s.explain(err)
+		}
+		s.o.Log.Warn("store: an index file that points behind the end of the log was removed", "file", name)
+	}
+	if len(names) > 0 {
+		s.o.Log.Info("store: the message index is not kept up: look-ups by key find no new messages; a stock broker builds it anew when consumequeue and index are removed", "dir", dir)
+	}
+	return nil
+}
+
+// indexEndsBehind reads the newest offset that an index file has (stock broker 5.5.0: at byte 24).
+func (s *Store) indexEndsBehind(name string, end int64) (bool, error) {
+	f, err := s.fs.OpenRead(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var head [40]byte
+	if n, err := f.ReadAt(head[:], 0); n < len(head) {
+		return err == nil, nil // too short to be an index
+	}
+	return int64(be64(head[24:])) >= end, nil
+}

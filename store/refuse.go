@@ -1,0 +1,125 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+
+	"ringmq/store/internal/derive/queue"
+	"ringmq/store/vfs"
+)
+
+// lockDir makes the directories and takes the lock, before anything else is touched.
+func (s *Store) lockDir() error {
+	if err := s.refuseOthersFiles(); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.o.Dir, s.o.CommitLogDir} {
+		if err := vfs.MakeDir(s.fs, dir); err != nil {
+			return s.explain(err)
+		}
+	}
+	lock, err := s.fs.Lock(path.Join(s.o.Dir, "lock"))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("store: %s is in use: %w: stop that process, or use another directory", s.o.Dir, err)
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	s.lock = lock
+	return nil
+}
+
+// explain adds path and remedy to what the operating system says about the directory.
+func (s *Store) explain(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("store: %s is not writable: %w: give this user the right to write there, or use another directory", s.o.Dir, err)
+	case vfs.IsNoSpace(err):
+		return fmt.Errorf("store: the disk of %s is full: %w: make room, or use another directory", s.o.Dir, err)
+	}
+	return fmt.Errorf("store: cannot use %s: %w", s.o.Dir, err)
+}
+
+// ours are names at the top of a store directory; one of them must be there unless it is empty.
+var ours = []string{"commitlog", "consumequeue", "checkpoint", "config", "lock", "abort", "index"}
+
+// refuseOthersFiles refuses a directory that holds something, but nothing of a store.
+func (s *Store) refuseOthersFiles() error {
+	names, err := s.fs.List(s.o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return s.explain(err)
+	}
+	for _, name := range names {
+		for _, known := range ours {
+			if name == known {
+				return nil
+			}
+		}
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("%w: %s holds %q and other things, but no store: use an empty directory", ErrForeign, s.o.Dir, names[0])
+	}
+	return nil
+}
+
+// refuseForeignForms refuses the other forms that stock brokers keep a store in.
+func (s *Store) refuseForeignForms() error {
+	names, err := s.fs.List(s.o.Dir)
+	if err != nil {
+		return s.explain(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "dledger-") {
+			return fmt.Errorf("%w: %s is of DLedger (enableDLegerCommitLog): send its messages here by a client", ErrForeign, path.Join(s.o.Dir, name))
+		}
+	}
+	if _, err := s.fs.Stat(path.Join(s.queueRoot(), "CURRENT")); err == nil {
+		return fmt.Errorf("%w: %s is of RocksDB (storeType=defaultRocksDB): with the stock broker stopped, move it away; the queues are rebuilt from the log", ErrForeign, s.queueRoot())
+	}
+	batch := path.Join(s.o.Dir, "batchconsumequeue")
+	found, err := queue.List(s.fs, batch)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return fmt.Errorf("%w: %s has topic %q (queue.type=BatchCQ), which is not supported: send its messages here by a client", ErrForeign, batch, found[0].Topic)
+	}
+	return nil
+}
+
+// adoptQueueSize takes the size of the queue files that are there, and refuses another one.
+func (s *Store) adoptQueueSize(found []queue.Found) error {
+	have := int64(0)
+	for _, f := range found {
+		if len(f.Bases) > 1 || f.Bytes > have { // a single file may be short after a crash
+			have = f.Bytes
+		}
+	}
+	want := s.o.QueueFileBytes
+	switch {
+	case have == 0 && want == 0:
+		s.o.QueueFileBytes = 6_000_000
+	case have == 0:
+	case have%queue.EntryBytes != 0:
+		return fmt.Errorf("store: %s: files of %d bytes hold no whole entries: move the directory away, it is rebuilt", s.queueRoot(), have)
+	case want == 0:
+		s.o.QueueFileBytes = have
+	case want != have:
+		return fmt.Errorf("store: %s: its files have %d bytes but %d are configured: set the size to %d, or use another directory", s.queueRoot(), have, want, have)
+	}
+	for i := range found {
+		f := &found[i]
+		f.Short = f.Short || f.Bytes < s.o.QueueFileBytes
+		if len(f.Bases) > 1 && f.Bytes != s.o.QueueFileBytes {
+			return fmt.Errorf("store: %s/%s/%d: its files have %d bytes, others %d: remove the directory, it is rebuilt", s.queueRoot(), f.Topic, f.ID, f.Bytes, s.o.QueueFileBytes)
+		}
+	}
+	return nil
+}

@@ -12,7 +12,7 @@ type Stats struct {
 	Segments      int64 // prepared
 	StagedBytes   int64 // reserved now: promised or not yet written
 	WaitingBytes  int64 // queue entries in memory only, now
-	ClockBehindMs int64 // most that the clock was behind the last store time
+	ClockBackMs int64 // most that the clock was back behind the last store time
 	Recovered     Recovered
 }
 
@@ -40,7 +40,7 @@ func (s *Store) Stats() Stats {
 		Segments:      l.Segments,
 		StagedBytes:   l.Staged,
 		WaitingBytes:  s.keeper.Waiting(),
-		ClockBehindMs: s.counters.clockBehindMs.Load(),
+		ClockBackMs: s.counters.clockBehindMs.Load(),
 		Recovered:     s.found,
 	}
 }

@@ -3,10 +3,10 @@
 // A file X has a backup X.bak, the version before it, as stock brokers keep one. Write goes through
 // X.tmp:
 //
-//	1. write X.tmp, fdatasync       its bytes are safe before a name can lead to them
-//	2. rename X to X.bak
-//	3. rename X.tmp to X
-//	4. sync the directory           both renames, in this order, are safe: Write returns
+//  1. write X.tmp, fdatasync       its bytes are safe before a name can lead to them
+//  2. rename X to X.bak
+//  3. rename X.tmp to X
+//  4. sync the directory           both renames, in this order, are safe: Write returns
 //
 // Whatever a crash leaves of this, Read finds the old version or the new one: after 2 alone X is missing
 // and X.bak is the old one. After 4 it finds the new one.
@@ -93,7 +93,7 @@ func Read(fsys vfs.FS, name string, valid func([]byte) error) (data []byte, used
 	case backup == nil && bad == nil && badBackup == nil:
 		return nil, false, fmt.Errorf("sidefile: read %s: %w", name, fs.ErrNotExist)
 	case backup == nil:
-		return nil, false, fmt.Errorf("sidefile: read %s: %w: %s, the backup %s", name, ErrBroken, why(bad), why(badBackup))
+		return nil, false, fmt.Errorf("sidefile: read %s: %w (file: %s; backup: %s)", name, ErrBroken, why(bad), why(badBackup))
 	case bad != nil:
 		if err := fsys.Rename(name, name+badSuffix); err != nil {
 			return nil, false, fmt.Errorf("sidefile: set %s aside: %w", name, err)
@@ -131,7 +131,7 @@ func load(fsys vfs.FS, name string, valid func([]byte) error) (data []byte, bad,
 
 func why(bad error) string {
 	if bad == nil {
-		return "is missing"
+		return "missing"
 	}
 	return bad.Error()
 }

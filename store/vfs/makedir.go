@@ -4,30 +4,37 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"syscall"
 )
 
-// MakeDir makes dir and what is missing above it, durable on return: each directory that got a new
-// entry is synced, from the top down.
+// MakeDir makes dir and what is missing above it, durable on return.
+//
+// It goes from the top down and syncs each parent before the next level, so a process that is killed on the
+// way leaves at most one directory that is there but not durable: the deepest. The parent of the deepest
+// one that exists is therefore synced too.
 func MakeDir(fsys FS, dir string) error {
 	dir = path.Clean(dir)
-	var parents []string // of what is missing, the deepest first
-	for at := dir; ; at = path.Dir(at) {
-		_, err := fsys.Stat(at)
-		if err == nil || at == path.Dir(at) {
-			break
+	parent := path.Dir(dir)
+	info, err := fsys.Stat(dir)
+	switch {
+	case err == nil && !info.Dir:
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: syscall.ENOTDIR}
+	case err == nil && parent == dir:
+		return nil
+	case err == nil:
+		err := fsys.SyncDir(parent)
+		if errors.Is(err, fs.ErrPermission) { // not a directory that we make entries in
+			return nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		parents = append(parents, path.Dir(at))
+		return err
+	case !errors.Is(err, fs.ErrNotExist) || parent == dir:
+		return err
+	}
+	if err := MakeDir(fsys, parent); err != nil {
+		return err
 	}
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err
 	}
-	for i := len(parents) - 1; i >= 0; i-- {
-		if err := fsys.SyncDir(parents[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fsys.SyncDir(parent)
 }

@@ -1,49 +1,188 @@
+// Package faultfs wraps a vfs.FS for tests: it counts the calls that change something or make it durable,
+// and makes chosen ones fail, stop short, wait, or be the last before the power goes.
+//
+// Counted, from 0, are Create, Remove, Rename, MkdirAll, SyncDir, File.WriteAt, WriteVec, Truncate,
+// Preallocate, Sync, and Engine.Begin. A test of "whatever happens at any call" runs its story with a fault
+// at call 0, 1, 2, … until a run ends before the fault does:
+//
+//	for k := 0; ; k++ {
+//		disk := memfs.New(seed)
+//		power := faultfs.Wrap(disk)
+//		power.CutAt(k)
+//		story(power)
+//		if !power.IsCut() {
+//			break
+//		}
+//		check(disk.Crash(rng, 50))
+//	}
+//
+// A test of "every sync is needed" makes one call site of syncs lie after the other (Sites, Lie), and must
+// see a check fail for each.
+//
+//	faultfs.go  what to do at which call
+//	files.go    the wrapped calls
+//	engine.go   flushes
+//	sites.go    who asked for a sync
 package faultfs
 
 import (
 	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
 
 	"ringmq/store/vfs"
 )
 
-// ErrPower is what every call returns after the cut.
+// ErrPower is what every call fails with from the cut on, reads as well.
 var ErrPower = errors.New("faultfs: the power is out")
 
-// FS wraps another file system.
-type FS struct{ vfs.FS }
+// FS wraps another file system. Faults are planned before or while it is used, from any goroutine.
+type FS struct {
+	below vfs.FS
+
+	// mu guards what follows. It is not held during calls below, except for Kick.
+	mu      sync.Mutex
+	calls   int
+	cut     bool
+	cutAt   map[int]bool
+	fails   map[int]error
+	shorts  map[int]int
+	gates   map[int]*Gate
+	sites   map[string]bool
+	lies    map[string]bool
+	engines []*engine // to wake their Reap at a cut
+}
 
 // Wrap returns a file system that passes everything on until it is told otherwise.
-func Wrap(below vfs.FS) *FS { panic("later") }
+func Wrap(below vfs.FS) *FS {
+	return &FS{
+		below: below, cutAt: map[int]bool{}, fails: map[int]error{}, shorts: map[int]int{},
+		gates: map[int]*Gate{}, sites: map[string]bool{}, lies: map[string]bool{},
+	}
+}
 
-// CutAt cuts the power at the k-th counted call (from 0).
-func (f *FS) CutAt(k int) { panic("later") }
+// CutAt cuts the power at the k-th counted call: that one and every later call of any kind fails with
+// ErrPower and does nothing; flushes in flight end with it. Closing still works.
+func (f *FS) CutAt(k int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cutAt[k] = true
+}
 
 // IsCut reports whether the power is out.
-func (f *FS) IsCut() bool { panic("later") }
+func (f *FS) IsCut() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cut
+}
 
 // Calls is the number of counted calls so far.
-func (f *FS) Calls() int { panic("later") }
+func (f *FS) Calls() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
 
-// FailAt makes the k-th counted call fail with err.
-func (f *FS) FailAt(k int, err error) { panic("later") }
+// FailAt makes the k-th counted call do nothing and fail with err. A flush completes with it.
+func (f *FS) FailAt(k int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails[k] = err
+}
 
-// ShortWriteAt makes the k-th counted call, if it is a write, write n bytes and fail with ENOSPC.
-func (f *FS) ShortWriteAt(k, n int) { panic("later") }
+// ShortWriteAt makes the k-th counted call write only its first n bytes and fail with ENOSPC. If that call
+// is no write it goes on as usual.
+func (f *FS) ShortWriteAt(k, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shorts[k] = n
+}
 
-// Sites are the sync call sites seen so far, sorted.
-func (f *FS) Sites() []string { panic("later") }
-
-// Lie makes all syncs of a site do nothing and say that they did.
-func (f *FS) Lie(site string) { panic("later") }
-
-// HoldAt makes the k-th counted call wait.
-func (f *FS) HoldAt(k int) *Gate { panic("later") }
+// HoldAt makes the k-th counted call wait at the gate before it does anything.
+func (f *FS) HoldAt(k int) *Gate {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := &Gate{reached: make(chan struct{}), open: make(chan struct{})}
+	f.gates[k] = g
+	return g
+}
 
 // Gate holds one call.
-type Gate struct{}
+type Gate struct{ reached, open chan struct{} }
 
 // Reached is closed when the call has come.
-func (g *Gate) Reached() <-chan struct{} { panic("later") }
+func (g *Gate) Reached() <-chan struct{} { return g.reached }
 
-// Open lets the call go on.
-func (g *Gate) Open() { panic("later") }
+// Open lets the call go on; once.
+func (g *Gate) Open() { close(g.open) }
+
+// Lie makes every sync of a site do nothing and return nil.
+func (f *FS) Lie(site string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lies[site] = true
+}
+
+// Sites are the sites that have asked for a sync so far, sorted.
+func (f *FS) Sites() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.sites))
+}
+
+// count is the beginning of a counted call. An error ends the call; short says how many bytes to write,
+// -1 for all.
+func (f *FS) count() (short int, err error) {
+	f.mu.Lock()
+	k := f.calls
+	f.calls++
+	gate := f.gates[k]
+	if f.cutAt[k] {
+		f.cutLocked()
+	}
+	f.mu.Unlock()
+	if gate != nil {
+		close(gate.reached)
+		<-gate.open
+	}
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut {
+		return 0, ErrPower
+	}
+	short, planned := f.shorts[k]
+	if !planned {
+		short = -1
+	}
+	return short, f.fails[k]
+}
+
+func (f *FS) cutLocked() {
+	f.cut = true
+	for _, e := range f.engines {
+		e.Kick()
+	}
+}
+
+// alive is the beginning of a call that is not counted.
+func (f *FS) alive() error {
+	if f.IsCut() {
+		return ErrPower
+	}
+	return nil
+}
+
+// lied notes that a sync was asked for at a site, and tells whether it shall be a lie.
+func (f *FS) lied(site string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sites[site] = true
+	return f.lies[site]
+}
+
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}

@@ -9,21 +9,35 @@ import (
 )
 
 // TearSectors makes crashes decide for each 512-byte sector of an unsynced page whether it is kept,
-// instead of for the page: a page may be torn.
+// instead of for the page.
 func (f *FS) TearSectors(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tear = on
 }
 
-// Crash cuts the power and returns what is there when it comes back: all that was synced, and of the
-// rest keepPercent in a hundred, by the dice; 0 keeps nothing and 100 everything. Locks are gone. The old
-// file system and its handles fail with ErrCrashed from then on, and flushes in flight end with it. Crash
-// may be called again on the old one, for another throw of the dice at the same moment.
+// Crash cuts the power and returns what is there when it comes back, as AfterCrash does. The old file
+// system and its handles fail with ErrCrashed from then on, and flushes in flight end with it. Crash may be
+// called again on the old one, for another throw of the dice at the same moment.
 func (f *FS) Crash(rng *rand.Rand, keepPercent int) *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	after := f.afterCrashLocked(rng, keepPercent)
 	f.crashed = true
+	f.endFlushesLocked()
+	return after
+}
+
+// AfterCrash returns what would be there if the power were cut now: all that was synced, and of the rest
+// keepPercent in a hundred, by the dice; 0 keeps nothing and 100 everything. Nobody holds a lock there. f
+// itself goes on.
+func (f *FS) AfterCrash(rng *rand.Rand, keepPercent int) *FS {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.afterCrashLocked(rng, keepPercent)
+}
+
+func (f *FS) afterCrashLocked(rng *rand.Rand, keepPercent int) *FS {
 	c := crash{old: f, rng: rng, keepPercent: keepPercent, kept: map[*dirOp]bool{}, copies: map[*inode]*inode{}}
 	c.keepOps(f.root, map[*inode]bool{})
 	after := New(rng.Uint64())
@@ -32,7 +46,6 @@ func (f *FS) Crash(rng *rand.Rand, keepPercent int) *FS {
 	for _, node := range c.copies {
 		after.usedPages += node.blocks()
 	}
-	f.endFlushesLocked()
 	return after
 }
 

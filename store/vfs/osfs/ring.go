@@ -1,0 +1,199 @@
+package osfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ringmq/store/vfs"
+	"ringmq/uring"
+)
+
+// ring is the engine that flushes through io_uring: the kernel's own workers run the fdatasync, and the writer waits
+// for completions and for kicks at one place, the ring. It needs no goroutine. The work in flight belongs to the
+// thread that handed it over; the Go runtime keeps its threads, so it is never cancelled for that reason.
+type ring struct {
+	// Writer goroutine only.
+	ring   *uring.Ring
+	flying []flying // by operation id
+	ready  []vfs.Flushed
+	reaped []uring.Completion
+	armed  bool // a poll of event is in flight
+	err    error
+
+	// Any goroutine. A File and no bare descriptor, so that a Kick which comes late never writes to a descriptor that
+	// Close gave back and somebody else got.
+	event *os.File // eventfd: written by Kick while the writer sleeps
+	state atomic.Int32
+
+	eventFd int // of event; constant
+}
+
+// flying is one flush in flight; free where slot is nil.
+type flying struct {
+	slot *slot
+	id   uint64
+}
+
+// The states of a ring's writer. Kick stores kicked; only where it found asleep it must wake the writer, who may be
+// in the kernel. A writer about to sleep moves awake to asleep in one step, so that it sees a kick that came before.
+const (
+	awake int32 = iota
+	asleep
+	kicked
+)
+
+// flushesMax is how many flushes may be in flight, one to a slot; the ring has one entry more, for the poll.
+const (
+	flushesMax = 15
+	pollID     = uint64(flushesMax)
+)
+
+// newRing makes the engine, or says why the kernel does not let it.
+func newRing() (*ring, error) {
+	r, err := uring.NewRing(flushesMax + 1)
+	if err != nil {
+		return nil, err
+	}
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("osfs: eventfd: %w", err), r.Close())
+	}
+	return &ring{ring: r, event: os.NewFile(uintptr(event), "eventfd"), eventFd: event, flying: make([]flying, flushesMax)}, nil
+}
+
+func (e *ring) Begin(v vfs.Slot, id uint64) {
+	s := v.(*slot)
+	if err := errors.Join(s.err, e.err); err != nil {
+		e.ready = append(e.ready, vfs.Flushed{ID: id, Err: err})
+		return
+	}
+	op := 0
+	for e.flying[op].slot != nil {
+		op++
+	}
+	e.flying[op] = flying{slot: s, id: id}
+	e.ring.Fsync(int(s.file.Fd()), uint64(op))
+	if err := e.ring.Submit(); err != nil {
+		e.broken(err)
+	}
+}
+
+func (e *ring) Reap(into []vfs.Flushed, wait time.Duration) []vfs.Flushed {
+	n := len(into)
+	var end time.Time
+	if wait > 0 {
+		end = time.Now().Add(wait)
+	}
+	for {
+		if into = e.collect(into); len(into) > n || wait == 0 {
+			return into
+		}
+		if !e.state.CompareAndSwap(awake, asleep) {
+			e.state.Store(awake)
+			return into
+		}
+		e.sleep(wait)
+		if e.state.Swap(awake) == kicked {
+			return e.collect(into)
+		}
+		if wait > 0 { // a completion, a late poll, or the end of the time
+			wait = max(time.Until(end), 0)
+		}
+	}
+}
+
+// sleep waits for a completion or a kick; it may come back early. Where the ring broke there is only the kick.
+func (e *ring) sleep(wait time.Duration) {
+	if e.err != nil {
+		limitMs := -1
+		if wait > 0 {
+			limitMs = int(wait.Milliseconds()) + 1
+		}
+		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(e.eventFd), Events: unix.POLLIN}}, limitMs); n > 0 {
+			e.drain()
+		}
+		return
+	}
+	if !e.armed {
+		e.armed = true
+		e.ring.Poll(e.eventFd, pollID)
+	}
+	if err := e.ring.Wait(wait); err != nil {
+		e.broken(err)
+	}
+}
+
+// drain takes what Kick wrote. There may be nothing: a poll can complete late, when that was read already.
+func (e *ring) drain() {
+	var count [8]byte
+	_, _ = unix.Read(e.eventFd, count[:])
+}
+
+// collect appends what has completed.
+func (e *ring) collect(into []vfs.Flushed) []vfs.Flushed {
+	e.reaped = e.ring.Reap(e.reaped[:0])
+	for _, c := range e.reaped {
+		if c.ID == pollID {
+			e.armed = false
+			e.drain()
+			continue
+		}
+		f := e.flying[c.ID]
+		if f.slot == nil {
+			continue // the engine broke before: it was reported then
+		}
+		e.flying[c.ID] = flying{}
+		if err := c.Err(); err != nil {
+			f.slot.err = fmt.Errorf("fdatasync %s: %w", f.slot.name, err)
+		}
+		into = append(into, vfs.Flushed{ID: f.id, Err: f.slot.err})
+	}
+	into = append(into, e.ready...)
+	e.ready = e.ready[:0]
+	return into
+}
+
+// broken ends the engine: what the kernel will make of the flushes in flight is unknown, so they have failed.
+func (e *ring) broken(err error) {
+	e.err = fmt.Errorf("osfs: io_uring: %w", err)
+	for op, f := range e.flying {
+		if f.slot != nil {
+			f.slot.err = e.err
+			e.ready = append(e.ready, vfs.Flushed{ID: f.id, Err: e.err})
+			e.flying[op] = flying{}
+		}
+	}
+}
+
+func (e *ring) Kick() {
+	if e.state.Swap(kicked) == asleep {
+		one := [8]byte{1} // in host order; that it is not zero is what counts
+		_, _ = e.event.Write(one[:])
+	}
+}
+
+func (e *ring) Close() error {
+	for e.err == nil && e.inFlight() {
+		if err := e.ring.Wait(-1); err != nil {
+			e.broken(err)
+		}
+		e.collect(nil)
+	}
+	return errors.Join(e.ring.Close(), e.event.Close())
+}
+
+func (e *ring) inFlight() bool {
+	for _, f := range e.flying {
+		if f.slot != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *ring) Name() string { return "io_uring" }

@@ -80,7 +80,7 @@ func TestStockVectors(t *testing.T) {
 	m.Born, m.Store = netip.MustParseAddrPort("[2001:db8::1]:9"), netip.MustParseAddrPort("[2001:db8::2]:10911")
 	got = m.Append(nil, CheckOff, 0, 0x14f, testStoreMs)
 	for _, part := range []string{
-		"0000000000000014f 00000030", "20010db8000000000000000000000001 00000009", "20010db8000000000000000000000002 00002a9f",
+		"000000000000014f 00000030", "20010db8000000000000000000000001 00000009", "20010db8000000000000000000000002 00002a9f",
 	} {
 		if !strings.Contains(hex.EncodeToString(got), strings.ReplaceAll(part, " ", "")) {
 			t.Errorf("IPv6 record has no %s:\n%x", part, got)

@@ -2,6 +2,7 @@ package faultfs
 
 import (
 	"io"
+	"os"
 	"syscall"
 
 	"ringmq/store/vfs"
@@ -49,7 +50,7 @@ func (f *FS) Remove(name string) error {
 // Rename implements vfs.FS; counted.
 func (f *FS) Rename(from, to string) error {
 	if _, err := f.count(); err != nil {
-		return pathError("rename", from, err)
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return f.below.Rename(from, to)
 }

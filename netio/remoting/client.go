@@ -35,7 +35,8 @@ type Options struct {
 	// is sent, unless the request is one-way; nil means no answer.
 	OnRequest func(req *wire.Command) *wire.Command
 
-	// Log gets one line when the other side ends the connection. Nil: nowhere.
+	// Log gets a line when the connection ends by anything but Close, and when an answer of OnRequest
+	// could not be sent. Nil: nowhere.
 	Log *slog.Logger
 }
 

@@ -74,8 +74,8 @@ func (c *Command) Append(dst []byte) []byte {
 	return append(c.AppendHead(dst, len(c.Body)), c.Body...)
 }
 
-// AppendHead adds length prefix and header of a frame to dst. A body of bodyBytes bytes, which may
-// not be c.Body, must follow by other means.
+// AppendHead adds length prefix and header of a frame to dst. The body, of bodyBytes bytes, must
+// follow by other means; c.Body is not looked at.
 func (c *Command) AppendHead(dst []byte, bodyBytes int) []byte {
 	start := len(dst)
 	dst = append(dst, make([]byte, prefixBytes)...)

@@ -156,7 +156,7 @@ func (h *PullRequest) Append(c *Command) {
 	c.setSome("bname", h.BrokerName)
 }
 
-// Values of PullAnswer.ForbiddenType: whose permission is missing.
+// Values for SetForbidden: whose permission is missing.
 const (
 	ForbiddenBroker = 1 + iota
 	ForbiddenGroup

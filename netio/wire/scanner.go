@@ -248,7 +248,7 @@ func (s *scanner) escaped(quote byte, from, i int) []byte {
 	start := len(s.scratch)
 	s.scratch = append(s.scratch, s.in[from:i]...)
 	for i < len(s.in) {
-		switch b := s.in[i]; b {
+		switch s.in[i] {
 		case quote:
 			s.at = i + 1
 			return s.scratch[start:len(s.scratch):len(s.scratch)]
@@ -261,8 +261,11 @@ func (s *scanner) escaped(quote byte, from, i int) []byte {
 			}
 			i += n
 		default:
-			s.scratch = append(s.scratch, b)
-			i++
+			run := i
+			for i < len(s.in) && s.in[i] != quote && s.in[i] != '\\' {
+				i++
+			}
+			s.scratch = append(s.scratch, s.in[run:i]...)
 		}
 	}
 	s.fail("a text without end")

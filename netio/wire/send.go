@@ -50,7 +50,7 @@ const sendRequired seen = 1<<(sendFlag+1) - 1 // the first eight
 
 // sendNames returns the names that requests of this code use.
 func sendNames(code Code) []string {
-	if code == SendMessageV2 || code == SendBatchMessage || code == SendReplyMessageV2 {
+	if code == SendMessageV2 || code == SendBatchMessage {
 		return sendShort[:]
 	}
 	return sendLong[:]

@@ -11,8 +11,8 @@ import (
 // ErrNoValue is what Unmarshal says of an empty text and of a lone null.
 var ErrNoValue = errors.New("wire: JSON: no value")
 
-// Memory that Unmarshal may take for an input of n bytes: growBase + n*growFactor. A heartbeat takes
-// about 3 bytes per byte; a list of empty objects would take 50.
+// Memory that Unmarshal may take for an input of n bytes: growBase + n*growFactor. The bodies of the
+// protocol stay well below; a list of empty objects would take 50 bytes per byte.
 const (
 	growBase   = 64 << 10
 	growFactor = 16

@@ -34,6 +34,12 @@ type mq struct {
 	Topic      string `json:"topic"`
 }
 
+// MarshalText makes a key that is a text holding an object.
+func (q mq) MarshalText() ([]byte, error) {
+	type bare mq
+	return json.Marshal(bare(q))
+}
+
 func TestUnmarshal(t *testing.T) {
 	key := mq{"b", 3, "T"}
 	for _, c := range []struct {

@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"ringmq/netio"
+	"ringmq/store"
+)
+
+type (
+	netStats   = netio.Stats
+	storeStats = store.Stats
+	marks      = store.Marks
+)
+
+var netRows = []row[netStats]{
+	{"ringmq_net_connections", "", gauge, func(s *netStats) int64 { return s.Conns }},
+	{"ringmq_net_accepted_total", "", counter, func(s *netStats) int64 { return s.Accepted }},
+	{"ringmq_net_refused_total", "", counter, func(s *netStats) int64 { return s.Refused }},
+	{"ringmq_net_accept_errors_total", "", counter, func(s *netStats) int64 { return s.AcceptErrors }},
+	{"ringmq_net_in_bytes_total", "", counter, func(s *netStats) int64 { return s.BytesIn }},
+	{"ringmq_net_out_bytes_total", "", counter, func(s *netStats) int64 { return s.BytesOut }},
+	{"ringmq_net_requests_total", "", counter, func(s *netStats) int64 { return s.Requests }},
+	{"ringmq_net_stray_answers_total", "", counter, func(s *netStats) int64 { return s.StrayAnswers }},
+	{"ringmq_net_busy_answers_total", "", counter, func(s *netStats) int64 { return s.BusyAnswers }},
+	{"ringmq_net_overdue_answers_total", "", counter, func(s *netStats) int64 { return s.OverdueAnswers }},
+	{"ringmq_net_failed_answers_total", "", counter, func(s *netStats) int64 { return s.FailedAnswers }},
+	{"ringmq_net_closed_total", `reason="garbled"`, counter, func(s *netStats) int64 { return s.ClosedGarbled }},
+	{"ringmq_net_closed_total", `reason="silent"`, counter, func(s *netStats) int64 { return s.ClosedSilent }},
+	{"ringmq_net_closed_total", `reason="idle"`, counter, func(s *netStats) int64 { return s.ClosedIdle }},
+	{"ringmq_net_closed_total", `reason="stalled"`, counter, func(s *netStats) int64 { return s.ClosedStalled }},
+	{"ringmq_net_closed_total", `reason="in_full"`, counter, func(s *netStats) int64 { return s.ClosedInFull }},
+	{"ringmq_net_closed_total", `reason="out_full"`, counter, func(s *netStats) int64 { return s.ClosedOutFull }},
+	{"ringmq_net_closed_total", `reason="owner"`, counter, func(s *netStats) int64 { return s.ClosedByOwner }},
+	{"ringmq_net_closed_total", `reason="peer"`, counter, func(s *netStats) int64 { return s.ClosedByPeer }},
+	{"ringmq_net_closed_total", `reason="server"`, counter, func(s *netStats) int64 { return s.ClosedByServer }},
+	{"ringmq_net_buffered_in_bytes", "", gauge, func(s *netStats) int64 { return s.InBytes }},
+	{"ringmq_net_buffered_out_bytes", "", gauge, func(s *netStats) int64 { return s.OutBytes }},
+	{"ringmq_net_owed_answers", "", gauge, func(s *netStats) int64 { return s.Owed }},
+	{"ringmq_net_held_connections", "", gauge, func(s *netStats) int64 { return s.Held }},
+}
+
+// The first two are the stock broker's, there by topic, here as their sums.
+var storeRows = []row[storeStats]{
+	{"rocketmq_messages_in_total", "", counter, func(s *storeStats) int64 { return s.Appended }},
+	{"rocketmq_throughput_in_total", "", counter, func(s *storeStats) int64 { return s.AppendedBytes }},
+	{"ringmq_store_refused_total", "", counter, func(s *storeStats) int64 { return s.Busy }},
+	{"ringmq_store_writes_total", "", counter, func(s *storeStats) int64 { return s.Writes }},
+	{"ringmq_store_flushes_total", "", counter, func(s *storeStats) int64 { return s.Flushes }},
+	{"ringmq_store_segments_total", "", counter, func(s *storeStats) int64 { return s.Segments }},
+	{"ringmq_store_staged_bytes", "", gauge, func(s *storeStats) int64 { return s.StagedBytes }},
+	{"ringmq_store_waiting_queue_bytes", "", gauge, func(s *storeStats) int64 { return s.WaitingBytes }},
+	{"ringmq_store_recovered_from_offset", "", gauge, func(s *storeStats) int64 { return s.Recovered.From }},
+	{"ringmq_store_recovered_records", "", gauge, func(s *storeStats) int64 { return s.Recovered.Records }},
+	{"ringmq_store_recovery_cut_bytes", "", gauge, func(s *storeStats) int64 { return s.Recovered.CutBytes }},
+	{"ringmq_store_recovery_cut_valid_records", "", gauge, func(s *storeStats) int64 { return int64(s.Recovered.CutValid) }},
+	{"ringmq_store_clock_back_ms", "", gauge, func(s *storeStats) int64 { return s.ClockBackMs }},
+}
+
+// The first two are the stock broker's.
+var markRows = []row[marks]{
+	{"rocketmq_storage_flush_behind_bytes", "", gauge, func(m *marks) int64 { return m.Written - m.Durable }},
+	{"rocketmq_storage_dispatch_behind_bytes", "", gauge, func(m *marks) int64 { return m.Written - m.Visible }},
+	{"ringmq_store_written_offset", "", gauge, func(m *marks) int64 { return m.Written }},
+	{"ringmq_store_durable_offset", "", gauge, func(m *marks) int64 { return m.Durable }},
+	{"ringmq_store_visible_offset", "", gauge, func(m *marks) int64 { return m.Visible }},
+}

@@ -1,0 +1,295 @@
+package rpc
+
+import (
+	"time"
+
+	"ringmq/netio"
+	"ringmq/netio/wire"
+	"ringmq/node/group"
+	"ringmq/node/pull"
+	"ringmq/node/topic"
+	"ringmq/store"
+	"ringmq/uring"
+)
+
+// pullMessage (11, 361) returns messages of one queue, or holds the request until there are some.
+//   - checks in the order of the stock broker; each refusal by permission names its kind
+//   - the answer to a status is a table of the protocol: see pullCodes
+//   - a held pull that a message or its deadline wakes goes through all checks again
+func (s *Server) pullMessage(c *Call) *wire.Command {
+	h := &c.turn.pull
+	if err := h.Parse(c.Req); err != nil {
+		return c.Fail(wire.SystemError, err.Error())
+	}
+	if c.Req.Code == wire.LitePullMessage && !s.opts.LitePull {
+		return forbidden(c, wire.ForbiddenBroker, "the broker serves no lite pull")
+	}
+	p := pulling{Call: c, h: h}
+	if ans, stop := s.admitPull(&p); stop {
+		return ans
+	}
+	if h.SysFlag&wire.PullCommitOffset != 0 && !c.held {
+		if err := s.commit(p.config, h.ConsumerGroup, h.Topic, h.QueueID, h.CommitOffset); err != nil {
+			s.opts.Log.Debug("rpc: a pull's commit was ignored", "client", c.Conn.Remote(), "error", err)
+		}
+	}
+	return s.read(&p)
+}
+
+// pulling is one pull on its way.
+type pulling struct {
+	*Call
+	h      *wire.PullRequest
+	group  *group.Config
+	config *topic.Config
+	sub    *group.Subscription
+	queue  *store.Queue
+}
+
+// forbidden refuses a pull and says whose permission is missing.
+func forbidden(c *Call, kind int32, remark string) *wire.Command {
+	ans := c.Fail(wire.NoPermission, remark)
+	wire.SetForbidden(ans, kind)
+	return ans
+}
+
+// admitPull makes the checks and finds group, topic, subscription and queue. With stop the answer,
+// which may be nil, ends the request.
+func (s *Server) admitPull(p *pulling) (ans *wire.Command, stop bool) {
+	h := p.h
+	if !s.opts.Perm.Readable() {
+		return forbidden(p.Call, wire.ForbiddenBroker, "the broker["+s.opts.Broker+"] pulling message is forbidden"), true
+	}
+	if p.group = s.opts.Groups.Get(h.ConsumerGroup); p.group == nil {
+		return s.prepare(p.Call, (*Server).pullMessage, (*Server).createGroupOnPull), true
+	}
+	if !p.group.Consume {
+		return forbidden(p.Call, wire.ForbiddenGroup, "subscription group no permission, "+p.group.Name), true
+	}
+	if p.config = s.opts.Topics.Get(h.Topic); p.config == nil {
+		return p.Failf(wire.TopicNotExist, "topic[%s] not exist, apply first please!", h.Topic), true
+	}
+	if !p.config.Perm.Readable() {
+		return forbidden(p.Call, wire.ForbiddenTopic, "the topic["+p.config.Name+"] pulling message is forbidden"), true
+	}
+	if h.QueueID < 0 || h.QueueID >= p.config.ReadQueues {
+		return p.Failf(wire.InvalidParameter, "queueId[%d] is illegal, topic:[%s] topicConfig.readQueueNums:[%d] consumer:[%v]",
+			h.QueueID, p.config.Name, p.config.ReadQueues, p.Conn.Remote()), true
+	}
+	if ans := s.subscribe(p); ans != nil {
+		return ans, true
+	}
+	p.queue = s.opts.Store.OpenQueue(p.config.Name, h.QueueID)
+	return nil, false
+}
+
+// createGroupOnPull makes the group of a pull. Worker lane.
+func (s *Server) createGroupOnPull(c *Call) *wire.Command {
+	var h wire.PullRequest
+	if err := h.Parse(c.Req); err != nil {
+		return c.Fail(wire.SystemError, err.Error())
+	}
+	if _, err := s.opts.Groups.Ensure(string(h.ConsumerGroup)); err != nil {
+		return c.Failf(wire.SubscriptionGroupNotExist, "subscription group [%s] does not exist: %v", h.ConsumerGroup, err)
+	}
+	return nil
+}
+
+// subscribe finds what the pull wants of its topic: by its own words or by its group's heartbeats.
+func (s *Server) subscribe(p *pulling) *wire.Command {
+	h := p.h
+	if h.SysFlag&wire.PullSubscription != 0 {
+		sub, err := group.NewSubscription(p.config.Name, string(h.Subscription), string(h.ExpressionType), h.SubVersion)
+		if err != nil {
+			return p.Failf(wire.SubscriptionParseFailed, "parse the consumer's subscription failed: %v", err)
+		}
+		p.sub = sub
+	} else {
+		info, ok := s.opts.Members.Info(h.ConsumerGroup)
+		if !ok {
+			return p.Fail(wire.SubscriptionNotExist, "the consumer's group info not exist")
+		}
+		if info.Model == wire.Broadcasting && !p.group.ConsumeBroadcast {
+			return forbidden(p.Call, wire.ForbiddenBroadcast, "the consumer group["+p.group.Name+"] can not consume by broadcast way")
+		}
+		if s.opts.RejectActivePull && info.Type == wire.ConsumeActively {
+			return p.Fail(wire.SubscriptionNotExist, "the broker serves push consumers only")
+		}
+		if p.sub, ok = s.opts.Members.Subscription(h.ConsumerGroup, h.Topic); !ok {
+			return p.Fail(wire.SubscriptionNotExist, "the consumer's subscription not exist")
+		}
+		if p.sub.Version < h.SubVersion {
+			return p.Fail(wire.SubscriptionNotLatest, "the consumer's subscription not latest")
+		}
+	}
+	if p.sub.Type != group.Tag {
+		return p.Failf(wire.SystemError, "The broker does not support consumer to filter message by %s", p.sub.Type)
+	}
+	return nil
+}
+
+// match is what the store asks of each entry; nil where everything matches, so that a long poll
+// need not look.
+func (p *pulling) match() func(tagsCode int64) bool {
+	if p.sub.Expr == group.All {
+		return nil
+	}
+	return p.sub.Match
+}
+
+// read looks into the queue and answers with what is there.
+func (s *Server) read(p *pulling) *wire.Command {
+	got := &p.turn.got
+	if err := s.get(p, got); err != nil {
+		return p.Failf(codeOf(err), "read queue %d of %s: %v", p.h.QueueID, p.config.Name, err)
+	}
+	code := pullCode(got.Status, p.h.QueueOffset)
+	if code == wire.PullNotFound && p.h.SysFlag&wire.PullSuspend != 0 && !p.held {
+		return s.hold(p)
+	}
+	ans := p.Answer(code)
+	h := wire.PullAnswer{
+		NextBeginOffset: got.Next, MinOffset: got.Min, MaxOffset: got.Max,
+		TopicSysFlag: p.config.SysFlag, GroupSysFlag: p.group.SysFlag,
+	}
+	h.Append(ans)
+	ans.SetRemark(got.Status.String())
+	if got.Status == store.Found {
+		return s.withBody(p, ans, got)
+	}
+	return ans
+}
+
+// get asks the store, within the limits for the part of the log that the queue's reader is at.
+func (s *Server) get(p *pulling, got *store.Got) error {
+	limit := s.opts.InMemory
+	g := store.Get{
+		Offset: p.h.QueueOffset, MaxCount: max(1, min(int(p.h.MaxMsgNums), limit.Count)), MaxBytes: limit.Bytes,
+		Match: p.match(),
+	}
+	if err := s.opts.Store.Get(p.queue, g, got); err != nil {
+		return err
+	}
+	if got.Status != store.Found || s.isNewest(got.Runs[0].Offset) {
+		return nil
+	}
+	limit = s.opts.OnDisk
+	if got.Count <= limit.Count && got.Bytes <= limit.Bytes {
+		return nil
+	}
+	g.MaxCount, g.MaxBytes = min(g.MaxCount, limit.Count), limit.Bytes
+	return s.opts.Store.Get(p.queue, g, got)
+}
+
+// isNewest tells whether an offset of the log is in the part at its end that counts as in memory.
+func (s *Server) isNewest(at int64) bool {
+	return s.opts.Store.Marks().Visible-at <= s.opts.NewestBytes
+}
+
+// pullCode maps what a look into a queue found to the answer's code.
+func pullCode(status store.Status, asked int64) wire.Code {
+	switch status {
+	case store.Found:
+		return wire.Success
+	case store.NoMatchedMessage, store.MessageWasRemoving:
+		return wire.PullRetryImmediately
+	case store.OffsetOverflowOne, store.OffsetFoundNull:
+		return wire.PullNotFound
+	case store.NoMatchedLogicQueue, store.NoMessageInQueue:
+		if asked == 0 {
+			return wire.PullNotFound
+		}
+	}
+	return wire.PullOffsetMoved
+}
+
+// sendfileBytes is the size from which a run of records is cheaper sent from its file than copied.
+const sendfileBytes = 32 << 10
+
+// withBody adds the records: from their file when they lie in long runs, else copied.
+func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got) *wire.Command {
+	s.stats.pulls.Add(int64(got.Count))
+	if p.Req.Oneway() {
+		return nil
+	}
+	for _, r := range got.Runs {
+		if r.Bytes < sendfileBytes {
+			return s.copyBody(p, ans, got)
+		}
+	}
+	ranges := make([]uring.FileRange, 0, len(got.Runs))
+	for _, r := range got.Runs {
+		fr, err := s.opts.Store.Range(r.Offset, r.Bytes)
+		if err != nil {
+			for i := range ranges {
+				ranges[i].Release()
+			}
+			return p.Failf(codeOf(err), "read %d bytes of the log at %d: %v", r.Bytes, r.Offset, err)
+		}
+		ranges = append(ranges, fr)
+	}
+	p.Conn.SendRanges(ans, ranges)
+	return nil
+}
+
+// copyBody puts the records into the loop's buffer; Send copies them once more into the
+// connection's output.
+func (s *Server) copyBody(p *pulling, ans *wire.Command, got *store.Got) *wire.Command {
+	t := p.turn
+	if cap(t.body) < got.Bytes {
+		t.body = make([]byte, got.Bytes)
+	}
+	body, at := t.body[:got.Bytes], 0
+	if cap(t.body) > keepBytes+sendfileBytes {
+		t.body = nil // one huge message: not kept
+	}
+	for _, r := range got.Runs {
+		if err := s.opts.Store.ReadAt(body[at:at+r.Bytes], r.Offset); err != nil {
+			return p.Failf(codeOf(err), "read %d bytes of the log at %d: %v", r.Bytes, r.Offset, err)
+		}
+		at += r.Bytes
+	}
+	ans.Body = body
+	return ans
+}
+
+// hold keeps the pull until a message matches or its time is over. It owns a copy of the request.
+func (s *Server) hold(p *pulling) *wire.Command {
+	owner := &p.Conn.State.(*client).polls
+	if owner.Len() >= maxHeldPerConn || p.turn.polls.Len() >= maxHeldPerLoop {
+		return p.Failf(wire.SystemBusy, "too many pulls are held: at most %d per connection", maxHeldPerConn)
+	}
+	if p.Conn.Closed() {
+		return nil
+	}
+	wait := time.Duration(p.h.SuspendTimeoutMillis) * time.Millisecond
+	if !s.opts.LongPolling {
+		wait = s.opts.ShortPoll
+	}
+	s.stats.held.Add(1)
+	conn, req := p.Conn, p.Req.Clone()
+	p.turn.polls.Hold(owner, &pull.Poll{
+		Queue: p.queue, Offset: p.h.QueueOffset, Match: p.match(),
+		Deadline: s.opts.Clock.Now().Add(min(max(wait, 0), maxHold)),
+		Answer:   func(poll *pull.Poll) { s.pullAgain(conn, req, poll.Offset) },
+	})
+	return nil
+}
+
+// Bounds of held pulls. One takes about 1 KiB, so a loop's take at most 256 MiB, if ever somebody
+// has that many queues to wait for; stock consumers hold one per queue and group, for 15 to 20 s.
+const (
+	maxHeldPerConn = 16 << 10
+	maxHeldPerLoop = 256 << 10
+	maxHold        = 5 * time.Minute
+)
+
+// pullAgain answers a held pull, from the offset up to which nothing matched. Loop only.
+func (s *Server) pullAgain(conn *netio.Conn, req *wire.Command, from int64) {
+	t := s.turnOf(conn.Loop())
+	req.SetInt("queueOffset", from)
+	c := Call{Conn: conn, Req: req, ans: &t.ans, turn: t, held: true}
+	if ans := s.run((*Server).pullMessage, &c); ans != nil && !req.Oneway() {
+		conn.Send(ans)
+	}
+}

@@ -1,0 +1,49 @@
+package rpc
+
+import (
+	"errors"
+
+	"ringmq/netio/wire"
+	"ringmq/node/group"
+)
+
+// heartBeat (34) registers the producers and consumers of a client.
+//   - consumer groups that are unknown and may not be created are left out; the answer is 0
+//   - a group's retry topic exists, durably, before its consumer hears of the group
+//   - all members of a group that changed are told at once (40)
+//
+// Worker lane: it may create groups and topics.
+func (s *Server) heartBeat(c *Call) *wire.Command {
+	var body wire.HeartbeatBody
+	if err := wire.Unmarshal(c.Req.Body, &body); err != nil {
+		return c.Failf(wire.SystemError, "the heartbeat's body cannot be read: %v", err)
+	}
+	for i := range body.ConsumerDataSet {
+		if err := s.ensureGroup(body.ConsumerDataSet[i].GroupName); err != nil {
+			return c.Fail(wire.SystemError, err.Error())
+		}
+	}
+	beat := s.opts.Members.Heartbeat(c.Conn, &body, s.opts.Clock.Now())
+	if c.Conn.Closed() {
+		// Closed may have run before the line above and found nothing to take back.
+		s.notifyChanged(s.opts.Members.Gone(c.Conn))
+		return nil
+	}
+	s.notifyChanged(beat.Notify)
+	ans := c.OK()
+	(&wire.HeartbeatAnswer{SupportV2: true, SubChange: beat.SubChange}).Append(ans)
+	return ans
+}
+
+// ensureGroup makes a consumer group and its retry topic. A group that may not be made is no error.
+func (s *Server) ensureGroup(name string) error {
+	config, err := s.opts.Groups.Ensure(name)
+	if errors.Is(err, group.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.opts.Topics.EnsureRetry(name, max(1, config.RetryQueues))
+	return err
+}

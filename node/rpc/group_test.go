@@ -1,0 +1,133 @@
+package rpc_test
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"ringmq/netio/wire"
+	"ringmq/node/group"
+	"ringmq/node/nodetest"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// members asks who is in a group.
+func members(t *testing.T, c *nodetest.Client, name string) []string {
+	t.Helper()
+	ans := c.Ask(wire.GetConsumerListByGroup, &wire.ConsumerListRequest{ConsumerGroup: name}, nil)
+	if ans.Code == wire.SystemError {
+		return nil
+	}
+	var body wire.ConsumerListBody
+	if err := wire.Unmarshal(ans.Body, &body); err != nil {
+		t.Fatal(err)
+	}
+	return body.ConsumerIDList
+}
+
+// told waits until the node tells the client that a group has changed.
+func told(t *testing.T, c *nodetest.Client, name string) {
+	t.Helper()
+	req := c.Told()
+	if req.Code != wire.NotifyConsumerIdsChanged || req.Text("consumerGroup") != name || !req.Oneway() {
+		t.Fatalf("told %v of group %s, oneway %v", req.Code, req.Text("consumerGroup"), req.Oneway())
+	}
+}
+
+// TestGroupStory: members join and leave in each way there is, and the others hear of it at once.
+func TestGroupStory(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	a, b, d := n.Client(), n.Client(), n.Client()
+	newTopic(t, a, "T", "")
+
+	beat(t, a, "a", "G", nil)
+	told(t, a, "G")
+	if got := members(t, a, "G"); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("members %v", got)
+	}
+	if route := routeOf(t, n, "%RETRY%G"); len(route.QueueDatas) != 1 || route.QueueDatas[0].ReadQueueNums != 1 {
+		t.Errorf("route of the retry topic: %+v", route)
+	}
+
+	beat(t, b, "b", "G", nil)
+	told(t, a, "G")
+	told(t, b, "G")
+	beat(t, d, "d", "G", nil)
+	told(t, a, "G")
+	told(t, b, "G")
+	told(t, d, "G")
+	if got := members(t, a, "G"); !slices.Equal(got, []string{"a", "b", "d"}) {
+		t.Fatalf("members %v", got)
+	}
+
+	b.Must(wire.UnregisterClient, &wire.UnregisterRequest{ClientID: "b", ConsumerGroup: "G"}, nil)
+	told(t, a, "G")
+	told(t, d, "G")
+	d.Close()
+	told(t, a, "G")
+	if got := members(t, a, "G"); !slices.Equal(got, []string{"a"}) {
+		t.Fatalf("members %v", got)
+	}
+}
+
+// TestSilentMemberExpires: who sends no heartbeat for two minutes is out.
+func TestSilentMemberExpires(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	silent, c := n.Client(), n.Client()
+	newTopic(t, c, "T", "")
+	beat(t, silent, "silent", "G", nil)
+	n.Clock.Advance(group.ExpireAfter / 2)
+	beat(t, c, "c", "G", nil)
+	told(t, c, "G")
+	n.Clock.Advance(group.ExpireAfter/2 + group.ExpireAfter/4)
+	told(t, c, "G")
+	if got := members(t, c, "G"); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("members %v", got)
+	}
+}
+
+// TestUnknownGroupHasNoMembers: an error, not an empty list, which would make consumers drop all
+// their queues.
+func TestUnknownGroupHasNoMembers(t *testing.T) {
+	c := nodetest.Start(t, nodetest.Setup{}).Client()
+	ans := c.Ask(wire.GetConsumerListByGroup, &wire.ConsumerListRequest{ConsumerGroup: "Nobody"}, nil)
+	if ans.Code != wire.SystemError || len(ans.Remark) == 0 {
+		t.Errorf("answered %d %q", ans.Code, ans.Remark)
+	}
+}
+
+// TestHeartbeatOfForbiddenGroup: a group that may not be created is left out, silently.
+func TestHeartbeatOfForbiddenGroup(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{"autoCreateSubscriptionGroup": "false"}})
+	c := n.Client()
+	ans := beat(t, c, "c", "G", nil)
+	if got := ans.Text("IS_SUPPORT_HEART_BEAT_V2"); got != "true" {
+		t.Errorf("IS_SUPPORT_HEART_BEAT_V2=%q", got)
+	}
+	if got := members(t, c, "G"); got != nil {
+		t.Errorf("members %v", got)
+	}
+}
+
+// TestBroadcastersAreNotTold: each reads everything, so nobody has to share anew.
+func TestBroadcastersAreNotTold(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	a, b := n.Client(), n.Client()
+	newTopic(t, a, "T", "")
+	broadcast := func(d *wire.ConsumerData) { d.MessageModel = wire.Broadcasting }
+	beat(t, a, "a", "Everyone", broadcast)
+	beat(t, b, "b", "Everyone", broadcast)
+	beat(t, a, "a", "G", nil)
+	told(t, a, "G") // and nothing before it
+}
+
+// TestHeartbeatWithoutSense: nothing but an answer comes of it.
+func TestHeartbeatWithoutSense(t *testing.T) {
+	c := nodetest.Start(t, nodetest.Setup{}).Client()
+	for _, body := range []string{"", "null", "{", "[]", "7", "\x00"} {
+		if ans := c.Ask(wire.HeartBeat, nil, []byte(body)); ans.Code != wire.SystemError || len(ans.Remark) == 0 {
+			t.Errorf("%q: answered %d %q", body, ans.Code, ans.Remark)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package rpc
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ringmq/netio"
+	"ringmq/netio/wire"
+)
+
+// The worker lane takes what may wait for the disk, so that no loop does. Its size is
+// workers × workerQueue requests, each a copy of at most one frame; administration and heartbeats
+// are small and rare, so a full lane means that the disk hangs, and saying so beats queueing more.
+const (
+	workers     = 4
+	workerQueue = 256
+)
+
+// lanes is the worker lane: each worker has a queue, and a connection always uses the same one.
+type lanes struct {
+	server *Server
+	queues [workers]chan job
+	next   atomic.Uint32
+	done   sync.WaitGroup
+}
+
+// job is one request on the worker lane.
+type job struct {
+	conn   *netio.Conn
+	req    *wire.Command // a copy
+	since  time.Time
+	handle handler
+}
+
+func newLanes(s *Server) *lanes {
+	l := &lanes{server: s}
+	for i := range l.queues {
+		l.queues[i] = make(chan job, workerQueue)
+		l.done.Add(1)
+		go l.work(l.queues[i])
+	}
+	return l
+}
+
+// pick chooses the worker of a new connection.
+func (l *lanes) pick() int { return int(l.next.Add(1) % workers) }
+
+// put copies the request and queues it, or answers that the workers are busy. Loop only.
+func (l *lanes) put(c *netio.Conn, req *wire.Command, handle handler) {
+	j := job{conn: c, req: req.Clone(), since: l.server.opts.Clock.Now(), handle: handle}
+	select {
+	case l.queues[c.State.(*client).worker] <- j:
+	default:
+		l.server.stats.overloaded.Add(1)
+		l.answer(j, "[OVERLOAD]system busy, start flow control for a while")
+	}
+}
+
+// answer refuses j with SYSTEM_BUSY.
+func (l *lanes) answer(j job, remark string) {
+	c := Call{Conn: j.conn, Req: j.req, ans: new(wire.Command)}
+	l.server.post(j.conn, j.req, c.Fail(wire.SystemBusy, remark))
+}
+
+// post sends an answer from any goroutine, unless nobody wants it.
+func (s *Server) post(c *netio.Conn, req, ans *wire.Command) {
+	if ans != nil && !req.Oneway() {
+		c.Post(ans)
+	}
+}
+
+func (l *lanes) work(queue chan job) {
+	defer l.done.Done()
+	for j := range queue {
+		if waited := l.server.opts.Clock.Now().Sub(j.since); waited > l.server.opts.WorkerWait {
+			l.server.stats.overloaded.Add(1)
+			l.answer(j, "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while")
+			continue
+		}
+		c := Call{Conn: j.conn, Req: j.req, ans: new(wire.Command)}
+		l.server.post(j.conn, j.req, l.server.run(j.handle, &c))
+	}
+}
+
+// stop ends the workers after what they have; nobody may put any more.
+func (l *lanes) stop() {
+	for _, q := range l.queues {
+		close(q)
+	}
+	l.done.Wait()
+}
+
+// maxRounds is how many things a request may lack, one after the other: topic, group, dead letter topic.
+const maxRounds = 3
+
+// prepare lets a worker make what the request lacks, and then serves the request again on its loop.
+// missing returns the answer that ends the request, or nil when all is there now.
+func (s *Server) prepare(c *Call, serve, missing handler) *wire.Command {
+	round := c.round + 1
+	if round > maxRounds {
+		return c.Failf(wire.SystemError, "%v: what was made for this request is gone again", c.Req.Code)
+	}
+	s.lanes.put(c.Conn, c.Req, func(s *Server, w *Call) *wire.Command {
+		if ans := missing(s, w); ans != nil {
+			return ans
+		}
+		conn, req := w.Conn, w.Req
+		conn.Loop().Execute(func() { s.serveAgain(conn, req, serve, round) })
+		return nil
+	})
+	return nil
+}
+
+// serveAgain serves a request outside of a turn of its connection: a worker prepared it. Loop only.
+func (s *Server) serveAgain(conn *netio.Conn, req *wire.Command, serve handler, round int) {
+	t := s.turnOf(conn.Loop())
+	c := Call{Conn: conn, Req: req, ans: &t.ans, turn: t, round: round}
+	ans := s.run(serve, &c)
+	if c.later {
+		ans = c.Fail(wire.SystemBusy, "[PC_SYNCHRONIZED]broker busy, the log has no room right now")
+	}
+	if ans != nil && !req.Oneway() {
+		conn.Send(ans)
+	}
+}

@@ -1,0 +1,125 @@
+package rpc
+
+import (
+	"net/netip"
+
+	"ringmq/netio"
+	"ringmq/netio/wire"
+	"ringmq/node/pull"
+	"ringmq/store"
+	"ringmq/store/record"
+)
+
+// turn is the scratch of one loop: what its handlers reuse from request to request, and the sends
+// that wait for the end of the turn. Loop only.
+type turn struct {
+	call  Call
+	ans   wire.Command
+	head  wire.Command // stands for a request that is gone when its answer is made
+	send  wire.SendRequest
+	pull  wire.PullRequest
+	got   store.Got
+	ids   uniqKeys
+	body  []byte // records copied for an answer
+	polls *pull.Holder
+
+	// The sends of this turn. The messages in puts point into the connections' input and into
+	// arena; nothing does any more once they are appended.
+	puts  []store.Put
+	sends []send
+	arena []byte // properties and ids made by the broker
+}
+
+// send is one request among the sends of a turn: it became count puts, from first on.
+type send struct {
+	conn     *netio.Conn
+	opaque   int32
+	encoding wire.Encoding
+	oneway   bool
+	wait     bool // the answer waits for the policy; else for the kernel only
+	queueID  int32
+	first    int
+	count    int
+	uniqKey  []byte
+}
+
+// keepBytes is how much scratch of one kind a loop keeps from turn to turn: some hundred messages,
+// not the largest batch that ever came.
+const keepBytes = 256 << 10
+
+// turnOf returns the loop's scratch.
+func (s *Server) turnOf(l *netio.Loop) *turn {
+	if t, ok := l.State.(*turn); ok {
+		return t
+	}
+	t := &turn{
+		ids:   newUniqKeys(s.opts.Advertise.Addr()),
+		polls: pull.NewHolder(l, s.opts.Clock, s.opts.Store, s.opts.Polls),
+	}
+	l.State = t
+	return t
+}
+
+// appendSends gives the sends of the turn their places in the log and owes their answers: each is
+// encoded now and goes out when the log's mark has passed its last record.
+func (s *Server) appendSends(t *turn) {
+	if len(t.puts) == 0 {
+		return
+	}
+	s.opts.Store.Append(t.puts)
+	s.stats.sends.Add(int64(len(t.puts)))
+	for i := range t.sends {
+		s.settle(t, &t.sends[i])
+	}
+	clear(t.puts) // they point to input that is about to be reused
+	clear(t.sends)
+	t.puts, t.sends = t.puts[:0], t.sends[:0]
+	t.arena = kept(t.arena)
+}
+
+// settle answers one send: at once when the store refused it, else when its mark is reached.
+func (s *Server) settle(t *turn, d *send) {
+	if d.oneway {
+		return
+	}
+	puts := t.puts[d.first : d.first+d.count]
+	t.head.Opaque, t.head.Encoding = d.opaque, d.encoding
+	if err := puts[0].Err; err != nil {
+		t.ans.Answer(&t.head, codeOf(err))
+		t.ans.SetRemark(err.Error())
+		d.conn.Send(s.addRegion(&t.ans))
+		return
+	}
+	t.ans.Answer(&t.head, wire.Success)
+	from := len(t.arena)
+	t.arena = appendMsgIDs(t.arena, s.opts.Advertise, puts)
+	h := wire.SendAnswer{
+		MsgID: t.arena[from:], QueueID: d.queueID, QueueOffset: puts[0].QueueOffset,
+		TransactionID: d.uniqKey, Region: s.region, TraceOn: s.opts.Trace,
+	}
+	h.Append(&t.ans)
+	mark := netio.AtVisible
+	if !d.wait {
+		mark = netio.AtWritten
+	}
+	d.conn.Owe(mark, puts[len(puts)-1].End, &t.ans)
+}
+
+// appendMsgIDs adds the ids of the puts, separated by commas.
+func appendMsgIDs(dst []byte, host netip.AddrPort, puts []store.Put) []byte {
+	for i := range puts {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = record.AppendMsgID(dst, host, puts[i].Offset)
+	}
+	return dst
+}
+
+// kept empties b and gives it up when it has grown too large to be kept.
+func kept(b []byte) []byte {
+	if cap(b) > keepBytes {
+		return nil
+	}
+	return b[:0]
+}

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"errors"
+	"log/slog"
+	"syscall"
+
+	"ringmq/netio"
+	"ringmq/netio/wire"
+	"ringmq/node/admin"
+	"ringmq/node/group"
+	"ringmq/node/metrics"
+	"ringmq/node/pull"
+	"ringmq/node/register"
+	"ringmq/node/rpc"
+	"ringmq/node/topic"
+	"ringmq/store"
+)
+
+// These prove that the layers fit the interfaces that their users declare.
+var (
+	_ netio.Handler   = (*rpc.Server)(nil)
+	_ group.Channel   = (*netio.Conn)(nil)
+	_ pull.Loop       = (*netio.Loop)(nil)
+	_ pull.Source     = (*store.Store)(nil)
+	_ register.Topics = (*topic.Table)(nil)
+)
+
+func (n *Node) storeOptions() store.Options {
+	o := n.opts.Config.Store()
+	o.Now, o.Log = n.clock.Now, n.log
+	o.OnArrive = n.polls.Arrived
+	o.OnMarks = func(m store.Marks) {
+		if broker := n.broker.Load(); broker != nil {
+			broker.Advance(m.Written, m.Visible)
+		}
+	}
+	o.OnFail = n.storeFailed
+	return o
+}
+
+// storeFailed runs on the store's writer when nothing can be stored any more: who waits is told,
+// health turns red, and the routes lose the write permission. Reads go on.
+func (n *Node) storeFailed(err error) {
+	n.log.Error("node: the store has failed; nothing is stored until the node is started again", "error", err)
+	n.noWrite.Store(true)
+	if broker := n.broker.Load(); broker != nil {
+		broker.FailOwed(wire.ServiceNotAvailable, "the store has failed: "+err.Error())
+	}
+	n.background.Go(func() {
+		if n.registrar != nil {
+			n.registrar.SetPerm(n.perm())
+		}
+		n.announce()
+	})
+}
+
+// perm is the broker's permission as of now.
+func (n *Node) perm() topic.Perm {
+	if n.noWrite.Load() {
+		return n.opts.Config.Perm &^ topic.PermWrite
+	}
+	return n.opts.Config.Perm
+}
+
+func (n *Node) identity() wire.BrokerIdentity {
+	c := &n.opts.Config
+	return wire.BrokerIdentity{BrokerName: c.Broker, BrokerAddr: c.Advertise, ClusterName: c.Cluster, BrokerID: c.BrokerID}
+}
+
+// announce makes the topics known to the name servers: the embedded one has them on return, the
+// others hear of them at once. Any goroutine.
+func (n *Node) announce() {
+	if n.namesrv != nil {
+		topics, _ := n.topics.Snapshot()
+		table := make(map[string]wire.TopicConfig, len(topics))
+		for name, c := range topics {
+			table[name] = c.Wire(n.perm())
+		}
+		n.namesrv.Local(n.identity(), n.opts.Config.HAAddr, table)
+	}
+	if n.registrar != nil {
+		n.registrar.Changed()
+	}
+}
+
+func (n *Node) topicOptions() topic.Options {
+	return topic.Options{System: n.opts.Config.Topics(), Now: n.clock.Now, Log: n.log}
+}
+
+func (n *Node) groupOptions() group.Options {
+	return group.Options{
+		AutoCreate: n.opts.Config.AutoCreateGroup, CheckName: topic.CheckGroup, Now: n.clock.Now, Log: n.log,
+	}
+}
+
+func (n *Node) rpcOptions() rpc.Options {
+	c := &n.opts.Config
+	return rpc.Options{
+		Store: n.store, Topics: n.topics, Groups: n.groups, Members: n.members, Offsets: n.offsets, Polls: n.polls,
+		Clock: n.clock, Log: n.log,
+		Broker: c.Broker, Cluster: c.Cluster, Region: c.RegionID, Trace: c.TraceOn, Advertise: c.StoreHost, Perm: c.Perm,
+		MaxMessageBytes: c.MaxMessageBytes, LongPolling: c.LongPolling, ShortPoll: c.ShortPolling,
+		InMemory:    rpc.Limit{Count: c.PullMemoryCount, Bytes: c.PullMemoryBytes},
+		OnDisk:      rpc.Limit{Count: c.PullDiskCount, Bytes: c.PullDiskBytes},
+		NewestBytes: n.opts.MemoryBytes / 100 * int64(c.MemoryRatio),
+
+		RejectActivePull: c.RejectPullConsumer, LitePull: c.LitePull, NotifyIDsChanged: c.NotifyIDsChanged,
+	}
+}
+
+// memoryBytes is the machine's memory. Where the kernel does not tell, little is assumed.
+func memoryBytes(log *slog.Logger) int64 {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		log.Warn("node: the size of the memory is unknown, assuming 1 GiB", "error", err)
+		return 1 << 30
+	}
+	return int64(info.Totalram) * int64(info.Unit)
+}
+
+func (n *Node) brokerNet() netio.Options {
+	o := n.opts.Config.Net()
+	o.Log = n.log
+	return o
+}
+
+func (n *Node) registerOptions() register.Options {
+	c := &n.opts.Config
+	return register.Options{
+		Servers: c.Namesrvs, Broker: n.identity(), HAAddr: c.HAAddr, Perm: c.Perm, Topics: n.topics,
+		Period: c.RegisterPeriod, Timeout: c.RegisterTimeout, Now: n.clock.Now, Log: n.log,
+	}
+}
+
+func (n *Node) adminOptions() admin.Options {
+	return admin.Options{
+		Addr: n.opts.Config.AdminListen, Health: n.store.Err, Ready: n.readiness, Metrics: n.metrics().Write, Log: n.log,
+	}
+}
+
+// metrics is the page with everything that is counted.
+func (n *Node) metrics() *metrics.Page {
+	page := metrics.New(n.opts.Config.Cluster, n.opts.Config.Broker)
+	page.Store(n.store.Stats, n.store.Marks)
+	page.Net("broker", n.broker.Load().Stats)
+	if n.namesrvNet != nil {
+		page.Net("namesrv", n.namesrvNet.Stats)
+	}
+	count := func(name string, read func(rpc.Stats) int64) {
+		page.Gauge(name, func() float64 { return float64(read(n.rpc.Stats())) })
+	}
+	count("ringmq_rpc_pulls_waiting", func(s rpc.Stats) int64 { return s.Waiting })
+	count("ringmq_rpc_messages_sent", func(s rpc.Stats) int64 { return s.Sends })
+	count("ringmq_rpc_messages_pulled", func(s rpc.Stats) int64 { return s.Pulls })
+	count("ringmq_rpc_pulls_held", func(s rpc.Stats) int64 { return s.Held })
+	count("ringmq_rpc_unknown_requests", func(s rpc.Stats) int64 { return s.Unknown })
+	count("ringmq_rpc_overloaded_requests", func(s rpc.Stats) int64 { return s.Overloaded })
+	count("ringmq_rpc_panics", func(s rpc.Stats) int64 { return s.Panics })
+	return page
+}
+
+// errNotServing is why a node is not ready while it starts or stops.
+var errNotServing = errors.New("starting or stopping")
+
+// readiness tells why no traffic should be sent here.
+func (n *Node) readiness() error {
+	if !n.ready.Load() {
+		return errNotServing
+	}
+	return n.store.Err()
+}

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoDescriptor is returned by SendTo for a file without a descriptor (file systems in memory):
-// the caller copies the bytes with ReadAt instead.
-var ErrNoDescriptor = errors.New("uring: file without descriptor")
+// ErrNoDescriptor is returned by SendTo for a file without a descriptor (file systems in memory) or
+// with one that the kernel cannot send from: the caller copies the bytes with ReadAt instead.
+var ErrNoDescriptor = errors.New("uring: no descriptor to send from")
 
 // FileRange is Len bytes of File from offset Off: the hand-over of stored bytes to whoever sends
 // them. It holds one use of the file, taken by the one who made the range; the holder must call
@@ -70,6 +70,8 @@ func (r *FileRange) SendTo(sock int, max int) (int, error) {
 		switch {
 		case err == unix.EINTR:
 			continue
+		case err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP:
+			return 0, ErrNoDescriptor
 		case err != nil:
 			return 0, err
 		case n == 0:

@@ -3,11 +3,15 @@
 //	osfs.go    names: create, open, rename, directories
 //	file.go    one open file: vectored writes, preallocation
 //	lock.go    the lock of a store's directory
-//	posix.go   the flusher: a goroutine per flush in flight
+//	ring.go    the flusher on io_uring
+//	posix.go   the flusher where there is no ring: a goroutine per flush in flight
 package osfs
 
 import (
+	"cmp"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +24,48 @@ const (
 	dirPerm  = 0o755
 )
 
-type osFS struct{}
+// IOEngine says what flushes a log.
+type IOEngine string
+
+const (
+	Auto  IOEngine = "auto"  // the ring where the kernel and its policy permit it, else posix
+	URing IOEngine = "uring" // the ring, or an error that says why there is none
+	POSIX IOEngine = "posix" // fdatasync from goroutines
+)
+
+// Options sets up the file system. A zero field means "choose for me".
+type Options struct {
+	IOEngine IOEngine
+	Log      *slog.Logger // told why there is no ring
+}
+
+type osFS struct{ o Options }
 
 // New returns the machine's file system. All of them are the same one, locks included.
-func New() vfs.FS { return osFS{} }
+func New(o Options) vfs.FS {
+	o.IOEngine = cmp.Or(o.IOEngine, Auto)
+	o.Log = cmp.Or(o.Log, slog.Default())
+	return osFS{o}
+}
+
+// NewEngine makes the flusher that Options ask for.
+func (f osFS) NewEngine() (vfs.Engine, error) {
+	switch f.o.IOEngine {
+	case POSIX:
+		return newPosix(), nil
+	case Auto, URing:
+		r, err := newRing()
+		if err == nil {
+			return r, nil
+		}
+		if f.o.IOEngine == URing {
+			return nil, err
+		}
+		f.o.Log.Info("no io_uring: flushing by fdatasync from goroutines", "reason", err)
+		return newPosix(), nil
+	}
+	return nil, fmt.Errorf("osfs: ioEngine=%q: want %s, %s or %s", f.o.IOEngine, Auto, URing, POSIX)
+}
 
 func (osFS) Create(name string) (vfs.File, error) {
 	return open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)

@@ -18,7 +18,37 @@ import (
 )
 
 func TestSuite(t *testing.T) {
-	vfstest.Run(t, func(t *testing.T) (vfs.FS, string) { return New(), t.TempDir() })
+	for _, engine := range []IOEngine{URing, POSIX} {
+		t.Run("ioEngine="+string(engine), func(t *testing.T) {
+			if _, err := newRing(); err != nil && engine == URing {
+				t.Skip("no ring on this machine: ", err)
+			}
+			vfstest.Run(t, func(t *testing.T) (vfs.FS, string) { return New(Options{IOEngine: engine}), t.TempDir() })
+		})
+	}
+}
+
+// TestAutoTakesTheRing: where the ring can be had, it is what flushes.
+func TestAutoTakesTheRing(t *testing.T) {
+	r, err := newRing()
+	if err != nil {
+		t.Skip("no ring on this machine: ", err)
+	}
+	defer r.Close()
+	e, err := New(Options{}).NewEngine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if e.Name() != "io_uring" {
+		t.Fatalf("auto chose %s", e.Name())
+	}
+}
+
+func TestUnknownEngineIsRefused(t *testing.T) {
+	if _, err := New(Options{IOEngine: "aio"}).NewEngine(); err == nil || !strings.Contains(err.Error(), `"aio"`) {
+		t.Fatalf("got %v, want an error that names the value", err)
+	}
 }
 
 // lockEnv makes the test binary a second process that tries to take the lock.
@@ -26,7 +56,7 @@ const lockEnv = "OSFS_TEST_LOCK"
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(lockEnv); name != "" {
-		if _, err := New().Lock(name); err != nil {
+		if _, err := New(Options{}).Lock(name); err != nil {
 			fmt.Println(err)
 		} else {
 			fmt.Println("taken")
@@ -51,7 +81,7 @@ func lockElsewhere(t *testing.T, name string) string {
 // must not drop it, as closing any descriptor of the file would.
 func TestLockBetweenProcesses(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "lock")
-	held, err := New().Lock(name)
+	held, err := New(Options{}).Lock(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +94,7 @@ func TestLockBetweenProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []string{name, link} {
-		if _, err := New().Lock(n); !errors.Is(err, vfs.ErrLocked) {
+		if _, err := New(Options{}).Lock(n); !errors.Is(err, vfs.ErrLocked) {
 			t.Errorf("%s: %v", n, err)
 		}
 	}
@@ -166,7 +196,7 @@ func TestFlushErrorIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bad.Close()
-	e, err := New().NewEngine()
+	e, err := New(Options{}).NewEngine()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +235,7 @@ func TestSlotIsItsOwnDescription(t *testing.T) {
 
 func mustCreate(t *testing.T) *file {
 	t.Helper()
-	f, err := New().Create(filepath.Join(t.TempDir(), "f"))
+	f, err := New(Options{}).Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,9 +15,7 @@ type posix struct {
 	flying sync.WaitGroup
 }
 
-func (osFS) NewEngine() (vfs.Engine, error) {
-	return &posix{box: vfs.NewMailbox()}, nil
-}
+func newPosix() *posix { return &posix{box: vfs.NewMailbox()} }
 
 func (e *posix) Begin(s vfs.Slot, id uint64) {
 	e.flying.Add(1)

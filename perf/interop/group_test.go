@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -24,6 +25,14 @@ type member struct {
 	consumer
 	library string
 	handled atomic.Int64
+}
+
+// busy is nil once the member handled something.
+func (m *member) busy() error {
+	if m.handled.Load() == 0 {
+		return errors.New("it handled nothing")
+	}
+	return nil
 }
 
 func newGroup(t *testing.T, n *node, by client, queues int) *group {
@@ -107,8 +116,8 @@ func (g *group) exactlyOnce(t *testing.T, p producer, count int) {
 	eventually(t, 60*time.Second, "the group's commits", func() error { return r.allCommitted(g.sub.group, g.sub.topic, g.queues) })
 	l.checkOnce(t)
 	for i, m := range g.members {
-		if m.handled.Load() == 0 {
-			t.Errorf("member %d (%s) handled nothing", i, m.library)
+		if err := m.busy(); err != nil {
+			t.Errorf("member %d (%s): %v", i, m.library, err)
 		}
 	}
 }
@@ -156,23 +165,25 @@ func TestJoinsAndLeaves(t *testing.T) {
 		g := newGroup(t, n, c, 8)
 		l := g.ledger.Load()
 		b := startLoad(t, l, c.producer(t, n), g.sub.topic)
-		first := g.join(t, c)
-		b.more(t, 500)
-		second := g.join(t, c)
-		b.more(t, 500)
+		joinAndWork := func(c client) *member {
+			m := g.join(t, c)
+			eventually(t, 60*time.Second, "work for the new "+m.library+" consumer", m.busy)
+			b.more(t, 300)
+			return m
+		}
+		first := joinAndWork(c)
+		second := joinAndWork(c)
 		g.leave(first)
-		b.more(t, 500)
-		third := g.join(t, c)
+		b.more(t, 300)
+		third := joinAndWork(c)
 		crashing := &javaClient{own: needJVM(t), label: "crashing java"}
-		g.join(t, crashing)
-		b.more(t, 500)
+		joinAndWork(crashing)
 		crashing.own.p.kill()
-		b.more(t, 500)
+		b.more(t, 300)
 		g.leave(second)
-		b.more(t, 500)
+		b.more(t, 300)
 		g.leave(third)
-		g.join(t, c)
-		b.more(t, 500)
+		joinAndWork(c)
 		b.finish()
 		eventually(t, 60*time.Second, "all messages", l.allHandled)
 		l.checkFaults(t)

@@ -160,9 +160,7 @@ func (j *jvm) onMessage(consumer string, handle func(got)) {
 func needJVM(t *testing.T, flags ...string) *jvm {
 	t.Helper()
 	cp, err := driverClasspath()
-	if err != nil {
-		missing(t, err)
-	}
+	need(t, err)
 	j, err := startJVM(cp, flags...)
 	if err != nil {
 		t.Fatal(err)

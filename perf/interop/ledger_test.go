@@ -104,12 +104,12 @@ func (l *ledger) checkFaultsLocked(t testing.TB) {
 // without a gap; the result is indexed by queue and offset.
 func readAll(t *testing.T, n *node, c client, topic string) map[int][]got {
 	t.Helper()
-	ends := mustDial(t, n.brokerAddr())
 	p := c.puller(t, n, topic)
 	ids, err := p.queues()
 	if err != nil {
 		t.Fatal(err)
 	}
+	ends := mustDial(t, n.brokerAddr())
 	all := map[int][]got{}
 	for _, id := range ids {
 		end, err := ends.maxOffset(topic, id)

@@ -14,7 +14,7 @@ import (
 func mavenClasspath(dir string, goals ...string) (string, error) {
 	for _, tool := range []string{"java", "mvn"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return "", fmt.Errorf("%s (install a JDK 17 and Maven): %w", tool, err)
+			return "", fmt.Errorf("%w: a JDK 17 and Maven: %v", errMissing, err)
 		}
 	}
 	file, err := filepath.Abs(filepath.Join(dir, "target", "classpath"))
@@ -30,6 +30,9 @@ func mavenClasspath(dir string, goals ...string) (string, error) {
 		if err == nil {
 			cp, err := os.ReadFile(file)
 			return strings.TrimSpace(string(cp)), err
+		}
+		if network == nil && strings.Contains(string(out), "Could not transfer artifact") {
+			return "", fmt.Errorf("%w: the dependencies of %s/pom.xml and a network to fetch them: %s", errMissing, dir, out)
 		}
 		failures = append(failures, fmt.Errorf("mvn %v in %s: %w\n%s", goals, dir, err, out))
 	}

@@ -41,7 +41,7 @@ type node struct {
 
 // target is a kind of node: ringmq, or the stock broker that ringmq is compared with.
 type target interface {
-	// prepare does what is needed once per run; its error says what the machine lacks.
+	// prepare does what is needed once per run. Its error is errMissing when the machine lacks something.
 	prepare() error
 	// start starts the processes of n, for the first time or again, and returns the broker's.
 	start(n *node) (*process, error)
@@ -68,9 +68,7 @@ func ownNode(t *testing.T, o nodeOptions) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.target.prepare(); err != nil {
-		missing(t, err)
-	}
+	need(t, n.target.prepare())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the end of %s:\n%s", n.logFile(), n.broker.tail())
@@ -98,9 +96,7 @@ func sharedNode(t *testing.T) *node {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.target.prepare(); err != nil {
-			missing(t, err)
-		}
+		need(t, n.target.prepare())
 		shared.n, shared.err = n, n.start()
 	}
 	if shared.err != nil {

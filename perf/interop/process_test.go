@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -84,4 +85,19 @@ func (p *process) tail() string {
 		b = b[len(b)-most:]
 	}
 	return string(bytes.TrimSpace(b))
+}
+
+// procStatus are the lines of /proc/PID/status.
+func procStatus(pid int) (map[string]string, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		if k, v, ok := strings.Cut(line, ":"); ok {
+			all[k] = strings.TrimSpace(v)
+		}
+	}
+	return all, nil
 }

@@ -107,26 +107,26 @@ func configure(t testing.TB, port int, special map[string]string) config.Config 
 	return c
 }
 
+// TryStop stops the node if it still runs.
+func (n *Node) TryStop() (err error) {
+	n.stopped.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+		defer cancel()
+		err = n.Node.Stop(ctx)
+	})
+	return err
+}
+
 // Stop stops the node if it still runs, and fails the test if that is not clean.
 func (n *Node) Stop() {
 	n.t.Helper()
-	n.stopped.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), stopWait)
-		defer cancel()
-		if err := n.Node.Stop(ctx); err != nil {
-			n.t.Errorf("nodetest: stop: %v", err)
-		}
-	})
+	if err := n.TryStop(); err != nil {
+		n.t.Errorf("nodetest: stop: %v", err)
+	}
 }
 
 // Kill stops the node without judging how: its disk is broken or cut off.
-func (n *Node) Kill() {
-	n.stopped.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), stopWait)
-		defer cancel()
-		_ = n.Node.Stop(ctx) // its disk fails
-	})
-}
+func (n *Node) Kill() { _ = n.TryStop() }
 
 // Until waits for a condition that another goroutine brings about, and fails the test if it does not.
 func Until(t testing.TB, what string, holds func() bool) {

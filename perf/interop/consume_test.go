@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// TestConsumeFrom: a new group on a topic whose first message is still there reads from the beginning, whichever
-// place to begin with its consumer asks for; a topic's first messages find a group that came before them.
+// TestConsumeFrom: a topic's first messages find a group that came before them; a new group on a topic whose first
+// message is still there reads from the beginning, whichever place its consumer asks to begin at.
 func TestConsumeFrom(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client) {
 		n := sharedNode(t)
 		topic := unique(t, "t")
 		c.createTopic(t, n, topic, 2)
 		early := newLedger()
-		c.consume(t, n, subscription{group: unique(t, "early"), topic: topic}, early.handle)
+		c.consume(t, n, subscription{group: unique(t, "early"), topic: topic, fromFirst: true}, early.handle)
 		sendAll(t, early, c.producer(t, n), topic, 50, 100)
 		eventually(t, 60*time.Second, "the group that came first", early.allHandled)
 		for _, fromFirst := range []bool{true, false} {
@@ -98,7 +98,7 @@ func resume(t *testing.T, n *node, c client, between func()) {
 	topic, group := unique(t, "t"), unique(t, "g")
 	c.createTopic(t, n, topic, queues)
 	before := newLedger()
-	first := c.consume(t, n, subscription{group: group, topic: topic}, before.handle)
+	first := c.consume(t, n, subscription{group: group, topic: topic, fromFirst: true}, before.handle)
 	sendAll(t, before, c.producer(t, n), topic, 1000, 100)
 	eventually(t, 60*time.Second, "the first consumer", before.allHandled)
 	// A library commits every few seconds; closing it before the last commit would make it read twice.

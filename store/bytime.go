@@ -14,7 +14,10 @@ func (s *Store) StoreTime(q *Queue, offset int64) (int64, error) {
 		return -1, nil
 	}
 	e, ok, err := q.entries.Entry(offset)
-	if err != nil || !ok || !s.pointsToRecord(q, offset, e) || e.Size < headBytes {
+	if err == nil && ok {
+		ok, err = s.pointsToRecord(q, offset, e)
+	}
+	if err != nil || !ok {
 		return -1, err
 	}
 	var head [headBytes]byte

@@ -72,6 +72,7 @@ func (s *Store) dispatch(visible int64) {
 		s.position.Last, s.position.StoreMs = s.taken[n-1].Offset, s.taken[n-1].storeMs
 	}
 	s.position.Unlock()
+	s.keeper.Dispatched(visible)
 	s.taken = s.taken[:copy(s.taken, s.taken[n:])]
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"ringmq/store/internal/derive/queue"
@@ -113,7 +114,11 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		if e.Valid() && g.Match != nil && !g.Match(e.Tags) {
 			continue
 		}
-		if !s.pointsToRecord(q, at, e) {
+		ok, err := s.pointsToRecord(q, at, e)
+		if err != nil {
+			return err
+		}
+		if !ok {
 			if out.Count == 0 {
 				out.Status = MessageWasRemoving
 			}
@@ -142,20 +147,24 @@ func (o *Got) add(e queue.Entry) {
 
 // pointsToRecord judges an entry before it is served. One that this process made is right. One that
 // was found on the disk may be damaged, or may point to what has been removed.
-func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) bool {
+func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) {
 	if !e.Valid() || e.Offset < s.log.Min() || e.End() > s.readable.Load() {
-		return false
+		return false, nil
 	}
 	if at >= q.trusted {
-		return true
+		return true, nil
 	}
 	var head [headBytes]byte
-	if e.Size < headBytes || s.log.ReadAt(head[:], e.Offset) != nil {
-		return false
+	if e.Size < headBytes {
+		return false, nil
+	}
+	err := s.log.ReadAt(head[:], e.Offset)
+	if errors.Is(err, ErrOffset) { // across two segments: no record does that
+		return false, nil
 	}
 	magic := be32(head[4:])
 	return be32(head[:]) == uint32(e.Size) && be64(head[28:]) == uint64(e.Offset) &&
-		(magic == record.MagicV1 || magic == record.MagicV2)
+		(magic == record.MagicV1 || magic == record.MagicV2), err
 }
 
 // headBytes is the part of a record that has size, magic, own offset and store time (package record).

@@ -180,6 +180,9 @@ func (r *recovery) choose() {
 		r.clean = !r.aborted && r.point.Clean
 		return
 	}
+	if l.End() > 0 {
+		r.s.o.Log.Info("store: our checkpoint cannot be used: going by the stock broker's", "ours_is_newest", r.trusted, "position", r.point.Position, "stock", r.point.Stock)
+	}
 	r.start = l.Min()
 	var rec record.Record
 	for base := l.End() - l.SegmentBytes(); base > l.Min(); base -= l.SegmentBytes() {
@@ -333,12 +336,11 @@ func pathSafe(topic []byte) bool {
 // that a copy is kept.
 func (r *recovery) cut(end int64) error {
 	s := r.s
-	if r.clean && end == r.start {
-		return nil
-	}
-	tail, err := s.log.Inspect(end)
-	if err != nil {
-		return s.explain(err)
+	tail, err := log.Tail{End: end}, error(nil)
+	if !r.clean || end != r.start { // else zeros follow; but a file that was removed may have come back
+		if tail, err = s.log.Inspect(end); err != nil {
+			return s.explain(err)
+		}
 	}
 	file, err := s.log.Cut(tail, path.Join(s.o.Dir, "cut"))
 	if err != nil {

@@ -12,7 +12,8 @@ type Stats struct {
 	Segments      int64 // prepared
 	StagedBytes   int64 // reserved now: promised or not yet written
 	WaitingBytes  int64 // queue entries in memory only, now
-	ClockBackMs int64 // most that the clock was back behind the last store time
+	ClockBackMs   int64 // most that the clock was back behind the last store time
+	Checkpoint    int64 // position of the one on the disk: a restart reads the log from there
 	Recovered     Recovered
 }
 
@@ -40,7 +41,8 @@ func (s *Store) Stats() Stats {
 		Segments:      l.Segments,
 		StagedBytes:   l.Staged,
 		WaitingBytes:  s.keeper.Waiting(),
-		ClockBackMs: s.counters.clockBehindMs.Load(),
+		ClockBackMs:   s.counters.clockBehindMs.Load(),
+		Checkpoint:    s.keeper.Checkpointed(),
 		Recovered:     s.found,
 	}
 }

@@ -140,7 +140,7 @@ func tinyOptions(dir string) Options {
 func TestAppendReopen(t *testing.T) {
 	systems := map[string]func(*testing.T) (vfs.FS, string){
 		"memfs": func(*testing.T) (vfs.FS, string) { return memfs.New(1), "/s" },
-		"osfs":  func(t *testing.T) (vfs.FS, string) { return osfs.New(), path.Join(t.TempDir(), "s") },
+		"osfs":  func(t *testing.T) (vfs.FS, string) { return osfs.New(osfs.Options{}), path.Join(t.TempDir(), "s") },
 	}
 	for name, system := range systems {
 		for _, flushSync := range []bool{true, false} {

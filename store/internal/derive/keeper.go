@@ -43,8 +43,10 @@ type Keeper struct {
 	done chan struct{}
 
 	// Any goroutine.
-	failure atomic.Pointer[error] // why entries cannot be written at present
-	waiting atomic.Int64          // bytes of entries in memory
+	failure  atomic.Pointer[error] // why entries cannot be written at present
+	waiting  atomic.Int64          // bytes of entries in memory
+	position atomic.Int64          // of the checkpoint on the disk
+	asked    atomic.Bool           // so much was dispatched that the next one is due
 
 	// mu guards what follows. Memory only; no lock is taken under it.
 	mu      sync.Mutex
@@ -60,10 +62,12 @@ type Keeper struct {
 
 // NewKeeper returns a keeper that does not run yet; found is the checkpoint on the disk.
 func NewKeeper(cfg Config, found checkpoint.Checkpoint) *Keeper {
-	return &Keeper{
+	k := &Keeper{
 		cfg: cfg, last: found, lastTime: time.Now(), dirs: map[string]struct{}{},
 		kick: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
+	k.position.Store(found.Position)
+	return k
 }
 
 // Err says why entries cannot be written, nil while they can. The keeper tries again by itself.
@@ -92,12 +96,26 @@ func (k *Keeper) Note(q *queue.Queue, c queue.Change) {
 	}
 	k.mu.Unlock()
 	if c.Due {
-		select {
-		case k.kick <- struct{}{}:
-		default:
-		}
+		k.wake()
 	}
 }
+
+// Dispatched takes notice that the log was put into the queues up to end. Any goroutine may call it.
+func (k *Keeper) Dispatched(end int64) {
+	if end-k.position.Load() >= k.cfg.Bytes && !k.asked.Swap(true) {
+		k.wake()
+	}
+}
+
+func (k *Keeper) wake() {
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Checkpointed is the position of the checkpoint on the disk. Any goroutine may call it.
+func (k *Keeper) Checkpointed() int64 { return k.position.Load() }
 
 // Start begins the work in a goroutine.
 func (k *Keeper) Start() { go k.run() }
@@ -117,14 +135,13 @@ func (k *Keeper) run() {
 		case <-k.stop:
 			return
 		case <-k.kick:
-			k.report(k.WriteFull())
 		case <-tick.C:
-			err := k.WriteFull()
-			if err == nil {
-				err = k.checkpointIfDue()
-			}
-			k.report(err)
 		}
+		err := k.WriteFull()
+		if err == nil {
+			err = k.checkpointIfDue()
+		}
+		k.report(err)
 	}
 }
 
@@ -175,11 +192,11 @@ func (k *Keeper) checkpointIfDue() error {
 	if k.ready != nil {
 		return k.finish()
 	}
-	behind := k.cfg.Position().End - k.last.Position
-	if behind < k.cfg.Bytes && (behind == 0 || time.Since(k.lastTime) < k.cfg.Longest) {
-		return nil
+	behind, since := k.cfg.Position().End-k.last.Position, time.Since(k.lastTime)
+	if behind > 0 && since >= k.cfg.Longest || behind >= k.cfg.Bytes && since >= k.cfg.Interval {
+		return k.prepare(false)
 	}
-	return k.prepare(false)
+	return nil
 }
 
 // Checkpoint makes the queues durable up to the position now, and the files name it. The keeper must
@@ -243,5 +260,7 @@ func (k *Keeper) finish() error {
 		return err
 	}
 	k.last, k.ready, k.lastTime = *k.ready, nil, time.Now()
+	k.position.Store(k.last.Position)
+	k.asked.Store(false)
 	return nil
 }

@@ -50,7 +50,7 @@ type Config struct {
 	Log *slog.Logger
 
 	// Advanced runs on the writer goroutine when a mark moved, or when appends that were refused for
-	// want of a segment may succeed again. It must not block.
+	// want of a segment may fare otherwise: it is there, or it cannot be made. It must not block.
 	Advanced func(written, durable int64)
 
 	// Failed runs once, on the writer goroutine, with the error that ended the log.
@@ -218,6 +218,9 @@ func (l *Log) rollLocked() {
 	l.current, l.next = l.next, nil
 	l.tail = l.current.base
 	all := append([]*segment(nil), *l.segments.Load()...)
+	if n := len(all); n > 0 && all[n-1].end() != l.current.base {
+		panic(fmt.Sprintf("store: segment %d follows one that ends at %d", l.current.base, all[n-1].end()))
+	}
 	all = append(all, l.current)
 	l.segments.Store(&all)
 	l.roomLocked()

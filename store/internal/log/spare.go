@@ -24,7 +24,7 @@ type preparer struct {
 
 	// Stored by the preparer, read by any goroutine.
 	failure atomic.Pointer[error] // why the last try failed
-	arrived atomic.Bool           // a segment became ready; the writer takes it back
+	news    atomic.Bool           // appends that were refused may fare otherwise now; the writer takes it back
 
 	askedFor int64 // guarded by the log's lock; -1 before the first
 }
@@ -82,6 +82,7 @@ func (p *preparer) insist(base int64) (*segment, bool) {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
 		if p.failure.Swap(&err) == nil {
 			p.l.cfg.Log.Error("store: cannot prepare the next segment; messages are refused once the current one is full; retrying", "err", err)
+			p.tell()
 		}
 		select {
 		case <-p.stop:
@@ -91,15 +92,20 @@ func (p *preparer) insist(base int64) (*segment, bool) {
 	}
 }
 
-// ready offers g to the appenders and has the writer tell those that were refused.
+// ready offers g to the appenders.
 func (l *Log) ready(g *segment) {
 	l.mu.Lock()
 	l.next = g
 	l.roomLocked()
 	l.mu.Unlock()
 	l.counters.segments.Add(1)
-	l.spare.arrived.Store(true)
-	l.engine.Kick()
+	l.spare.tell()
+}
+
+// tell has the writer report that refused appends may be tried again.
+func (p *preparer) tell() {
+	p.news.Store(true)
+	p.l.engine.Kick()
 }
 
 const spareDir = "spare"

@@ -145,7 +145,7 @@ func (w *writer) flushEvery() time.Duration {
 	return w.l.cfg.FlushInterval
 }
 
-// tell reports the marks if they moved, or if a new segment lets refused appends succeed.
+// tell reports the marks if they moved, or if refused appends may fare otherwise now.
 func (w *writer) tell() {
 	now := [2]int64{w.written, w.durable}
 	moved := now != w.told
@@ -153,7 +153,7 @@ func (w *writer) tell() {
 		w.told = now
 		w.l.durableTo.Store(w.durable)
 	}
-	if w.l.spare.arrived.Swap(false) || moved {
+	if w.l.spare.news.Swap(false) || moved {
 		w.l.cfg.Advanced(w.written, w.durable)
 	}
 }

@@ -1,0 +1,250 @@
+package store
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"testing"
+
+	"ringmq/store/internal/derive/queue"
+	"ringmq/store/vfs"
+	"ringmq/store/vfs/memfs"
+)
+
+// golden is what a stock broker 5.5.0 shows of a directory that it wrote, or recovered.
+type golden struct {
+	CommitLog struct {
+		MinOffset, MaxOffset, FileSize int64
+		MessageCount                   int
+	}
+	Messages []struct {
+		Offset         int64
+		Size           int
+		Topic          string
+		QueueID        int32
+		QueueOffset    int64
+		StoreTimestamp int64
+		SHA256         string
+	}
+	Queues []struct {
+		Topic                string
+		QueueID              int32
+		MinOffset, MaxOffset int64
+		Entries              []struct {
+			Q, Pos, TagsCode int64
+			Size             int32
+		}
+	}
+	Queries struct {
+		OffsetByTime []struct {
+			Topic     string
+			QueueID   int32
+			Timestamp int64
+			Boundary  string
+			Offset    int64
+		}
+		GetMessage []struct {
+			Topic                string
+			QueueID              int32
+			Offset               int64
+			MaxMsgNums           int
+			Status               string
+			NextBeginOffset      int64
+			MinOffset, MaxOffset int64
+			PhysicalOffsets      []int64
+		}
+	}
+}
+
+// TestGolden opens directories that a stock broker wrote, cleanly or not, and must see in them what that
+// broker saw: after the first open, and again after a close.
+func TestGolden(t *testing.T) {
+	for _, name := range []string{
+		"plain", "roll", "batch", "crc", "empty", "v2props", "ipv6", "lz4zstd", // closed cleanly
+		"crash",    // killed: queues lack the newest records
+		"nocq",     // no queues at all
+		"zerotail", // the last record lost all but its size
+		"torn",     // the last record lost its end; nothing in it tells, so a stock broker takes it
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys, g := memfs.New(1), loadGolden(t, name)
+			unpack(t, fsys, name)
+			for range 2 {
+				h := openTest(t, fsys, Options{Dir: "/"})
+				compareGolden(t, h, g)
+				if err := h.Close(); err != nil {
+					t.Fatal(err)
+				}
+				checkStockView(t, fsys, "/")
+			}
+		})
+	}
+}
+
+func compareGolden(t *testing.T, h *harness, g *golden) {
+	t.Helper()
+	if got := h.Marks().Visible; got != g.CommitLog.MaxOffset {
+		t.Errorf("log ends at %d, want %d", got, g.CommitLog.MaxOffset)
+	}
+	if len(g.Messages) != g.CommitLog.MessageCount {
+		t.Fatalf("%d messages in the file, %d announced", len(g.Messages), g.CommitLog.MessageCount)
+	}
+	for _, m := range g.Messages {
+		b := make([]byte, m.Size)
+		if err := h.ReadAt(b, m.Offset); err != nil {
+			t.Fatal(err)
+		}
+		if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != m.SHA256 {
+			t.Errorf("message at %d: other bytes", m.Offset)
+		}
+	}
+	compareGoldenQueues(t, h, g)
+	for _, q := range g.Queries.OffsetByTime {
+		got, err := h.OffsetByTime(h.Queue(q.Topic, q.QueueID), q.Timestamp, q.Boundary == "upper")
+		if err != nil || got != q.Offset {
+			t.Errorf("offset by time %+v: got %d, %v", q, got, err)
+		}
+	}
+	var got Got
+	for _, q := range g.Queries.GetMessage {
+		if err := h.Get(h.Queue(q.Topic, q.QueueID), Get{Offset: q.Offset, MaxCount: q.MaxMsgNums, MaxBytes: 256 << 10}, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Status.String() != q.Status || got.Next != q.NextBeginOffset || got.Min != q.MinOffset || got.Max != q.MaxOffset ||
+			!slices.Equal(runRecords(t, h, &got), q.PhysicalOffsets) {
+			t.Errorf("get %+v: got %v next %d [%d,%d) %v", q, got.Status, got.Next, got.Min, got.Max, got.Runs)
+		}
+	}
+}
+
+func compareGoldenQueues(t *testing.T, h *harness, g *golden) {
+	t.Helper()
+	count := 0
+	h.Queues(func(*Queue) { count++ })
+	if count != len(g.Queues) {
+		t.Errorf("%d queues, want %d", count, len(g.Queues))
+	}
+	for _, want := range g.Queues {
+		q := h.Queue(want.Topic, want.QueueID)
+		if q == nil || q.Min() != want.MinOffset || q.Max() != want.MaxOffset {
+			t.Fatalf("queue %s/%d: %+v, want [%d,%d)", want.Topic, want.QueueID, q, want.MinOffset, want.MaxOffset)
+		}
+		for _, w := range want.Entries {
+			e, ok, err := q.entries.Entry(w.Q)
+			if err != nil || !ok || e != (queue.Entry{Offset: w.Pos, Size: w.Size, Tags: w.TagsCode}) {
+				t.Errorf("queue %s/%d@%d: %+v %v %v, want %+v", want.Topic, want.QueueID, w.Q, e, ok, err, w)
+			}
+		}
+	}
+}
+
+// runRecords returns the offsets of the records in the runs.
+func runRecords(t *testing.T, h *harness, got *Got) []int64 {
+	t.Helper()
+	offsets := []int64{}
+	for _, r := range got.Runs {
+		for at := r.Offset; at < r.Offset+int64(r.Bytes); {
+			var size [4]byte
+			if err := h.ReadAt(size[:], at); err != nil {
+				t.Fatal(err)
+			}
+			offsets = append(offsets, at)
+			at += int64(be32(size[:]))
+		}
+	}
+	return offsets
+}
+
+func loadGolden(t *testing.T, name string) *golden {
+	t.Helper()
+	f, err := os.Open("testdata/golden/" + name + ".json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := new(golden)
+	if err := json.NewDecoder(z).Decode(g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// unpack puts the archived directory at the root of fsys, durably.
+func unpack(t *testing.T, fsys vfs.FS, name string) {
+	t.Helper()
+	f, err := os.Open("testdata/golden/" + name + ".tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(z); ; {
+		head, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, fsys, path.Join("/", head.Name), data)
+	}
+}
+
+func writeFile(t *testing.T, fsys vfs.FS, name string, data []byte) {
+	t.Helper()
+	if err := vfs.MakeDir(fsys, path.Dir(name)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fsys.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.SyncDir(path.Dir(name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, n)
+	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,290 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path"
+	"runtime"
+	"testing"
+	"time"
+
+	"ringmq/store/record"
+	"ringmq/store/vfs"
+	"ringmq/store/vfs/faultfs"
+	"ringmq/store/vfs/memfs"
+)
+
+// world is a disk and what its stores have promised so far. A store on it lives (see live), dies by a
+// power cut, a kill or a close, and the next one is held to the promises.
+type world struct {
+	t    testing.TB
+	disk *memfs.FS
+	rng  *rand.Rand
+	lie  string // site whose syncs are lies
+	o    Options
+
+	promised   map[place][]byte          // messages that were acknowledged or visible
+	tried      map[place]map[string]bool // every body that was ever appended at a place
+	checkpoint int64                     // newest that was written
+	cutFiles   map[string][]byte         // copies of what was cut
+	sites      map[string]bool
+	serial     int
+	log        bytes.Buffer // of the last stores, for a failure's text
+}
+
+// place is a queue offset of a queue of topic T.
+type place struct {
+	id int32
+	at int64
+}
+
+func newWorld(t testing.TB, seed uint64) *world {
+	o := tinyOptions("/s")
+	o.QueueFlushInterval = time.Millisecond
+	o.checkpointBytes = 6 << 10
+	w := &world{
+		t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 7)), o: o,
+		promised: map[place][]byte{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
+		sites: map[string]bool{},
+	}
+	w.o.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return w
+}
+
+// life is one process on the disk.
+type life struct {
+	*harness
+	w     *world
+	power *faultfs.FS
+	sent  []Put
+	got   Got
+}
+
+// never is a call number that no life reaches.
+const neverCut = 1 << 30
+
+// live opens a store whose power goes at the k-th disk call, runs story and ends the process: as it is,
+// or by a close if that is what story asks for. What was visible to the last is promised from then on.
+// The error tells of a broken promise, or of a failure with the power on; cut whether it went.
+func (w *world) live(k int, story func(*life) error) (cut bool, err error) {
+	power := faultfs.Wrap(w.disk)
+	power.CutAt(k)
+	if w.lie != "" {
+		power.Lie(w.lie)
+	}
+	l := &life{harness: newHarness(w.t), w: w, power: power}
+	if err = l.open(power, w.o); err == nil {
+		if err = l.verify(); err == nil {
+			err = story(l)
+		}
+		w.promise(l)
+		l.kill()
+		_ = l.Close() // ends the goroutines; nothing reaches the disk
+	}
+	for _, site := range power.Sites() {
+		w.sites[site] = true
+	}
+	if cut = power.Calls() > k; cut {
+		err = dropPowerErrors(err)
+	}
+	return cut, err
+}
+
+// dropPowerErrors keeps what is a broken promise.
+func dropPowerErrors(err error) error {
+	var broken *brokenPromise
+	if errors.As(err, &broken) {
+		return broken
+	}
+	return nil
+}
+
+type brokenPromise struct{ text string }
+
+func (b *brokenPromise) Error() string { return b.text }
+
+func broken(format string, args ...any) error { return &brokenPromise{fmt.Sprintf(format, args...)} }
+
+// kill ends the process without a close: nothing more reaches the disk, and nothing is lost from the
+// page cache.
+func (l *life) kill() {
+	l.power.CutAt(l.power.Calls())
+	_ = l.power.MkdirAll("/off")
+}
+
+func (w *world) powerCut(keepPercent int) { w.disk = w.disk.Crash(w.rng, keepPercent) }
+
+// promise notes what the store has shown.
+func (w *world) promise(l *life) {
+	visible := l.Marks().Visible
+	for _, p := range l.sent {
+		if p.End <= visible {
+			w.promised[place{p.Queue.ID(), p.QueueOffset}] = p.Body
+		}
+	}
+	w.checkpoint = max(w.checkpoint, l.Stats().Checkpoint)
+}
+
+// sendSome appends n messages to three queues, some of them joined, up to five at a time, and waits for
+// some. Sizes are such that records often end with a page.
+func (l *life) sendSome(n int) error {
+	for n > 0 {
+		puts := l.somePuts(min(n, 1+l.w.rng.IntN(5)))
+		n -= len(puts)
+		total := 0
+		for i := range puts {
+			total += puts[i].Bytes
+		}
+		var err error
+		l.await(func() bool {
+			err = l.Reserve(total)
+			return !errors.Is(err, ErrBusy)
+		})
+		if err != nil {
+			return err
+		}
+		l.Append(puts)
+		for _, p := range puts {
+			if p.Err != nil && !errors.Is(p.Err, ErrBusy) {
+				return p.Err
+			}
+			if p.Err == nil {
+				l.note(p)
+			}
+		}
+		if end := puts[len(puts)-1].End; l.w.rng.IntN(3) == 0 {
+			l.await(func() bool { return l.Marks().Visible >= end || l.Err() != nil })
+		}
+	}
+	end := l.Marks().Written
+	if len(l.sent) > 0 {
+		end = l.sent[len(l.sent)-1].End
+	}
+	l.await(func() bool { return l.Marks().Visible >= end || l.Err() != nil })
+	return l.Err()
+}
+
+func (l *life) somePuts(n int) []Put {
+	puts := make([]Put, n)
+	id, joined := int32(l.w.rng.IntN(3)), l.w.rng.IntN(2) == 0
+	for i := range puts {
+		if !joined {
+			id = int32(l.w.rng.IntN(3))
+		}
+		l.w.serial++
+		body := fmt.Appendf(nil, "%d.", l.w.serial)
+		puts[i] = l.put("T", id, body)
+		want := []int{512, 1024, 2048, 700, 3000}[l.w.rng.IntN(5)]
+		body = append(body, bytes.Repeat([]byte{byte('a' + l.w.serial%26)}, want-puts[i].Bytes)...)
+		puts[i] = l.put("T", id, body)
+		puts[i].Joined = joined && i > 0
+	}
+	return puts
+}
+
+func (l *life) note(p Put) {
+	l.sent = append(l.sent, p)
+	at := place{p.Queue.ID(), p.QueueOffset}
+	if l.w.tried[at] == nil {
+		l.w.tried[at] = map[string]bool{}
+	}
+	l.w.tried[at][string(p.Body)] = true
+}
+
+// awaitCheckpoint waits until one was written, if enough came for one. The keeper works on its own time.
+func (l *life) awaitCheckpoint() {
+	for l.Stats().Checkpoint+l.w.o.checkpointBytes < l.Marks().Visible && l.Err() == nil && !l.power.IsCut() {
+		runtime.Gosched()
+	}
+}
+
+// verify holds the store to the promises, and takes what it shows as further ones.
+func (l *life) verify() error {
+	if l.found.From < l.w.checkpoint {
+		return broken("recovery began at %d, a checkpoint was written at %d", l.found.From, l.w.checkpoint)
+	}
+	l.w.checkpoint = l.Stats().Checkpoint
+	for at := range l.w.promised {
+		if q := l.Queue("T", at.id); q == nil || q.Max() <= at.at || q.Min() > at.at {
+			return broken("promised message %+v is gone", at)
+		}
+	}
+	var err error
+	l.Queues(func(q *Queue) {
+		for at := q.Min(); at < q.Max() && err == nil; at++ {
+			err = l.verifyMessage(q, at)
+		}
+	})
+	return errors.Join(err, l.verifyCutFiles())
+}
+
+func (l *life) verifyMessage(q *Queue, at int64) error {
+	if err := l.Get(q, Get{Offset: at, MaxCount: 1}, &l.got); err != nil {
+		return err
+	}
+	if l.got.Status != Found {
+		return broken("%d@%d: %v", q.ID(), at, l.got.Status)
+	}
+	b := make([]byte, l.got.Bytes)
+	if err := l.ReadAt(b, l.got.Runs[0].Offset); err != nil {
+		return err
+	}
+	var r record.Record
+	if err := record.Verify(b, l.got.Runs[0].Offset, &r); err != nil {
+		return broken("%d@%d: %v", q.ID(), at, err)
+	}
+	here := place{q.ID(), at}
+	switch body, ok := l.w.promised[here]; {
+	case r.QueueID != q.ID() || r.QueueOffset != at:
+		return broken("%d@%d holds a message of %d@%d", q.ID(), at, r.QueueID, r.QueueOffset)
+	case ok && !bytes.Equal(body, r.Body):
+		return broken("%d@%d: promised %.12q, found %.12q", q.ID(), at, body, r.Body)
+	case !l.w.tried[here][string(r.Body)]:
+		return broken("%d@%d: %.12q was never sent there", q.ID(), at, r.Body)
+	}
+	l.w.promised[here] = bytes.Clone(r.Body)
+	return nil
+}
+
+// verifyCutFiles looks whether the copies of what was cut are still there.
+func (l *life) verifyCutFiles() error {
+	if name := l.found.CutFile; name != "" {
+		l.w.cutFiles[name] = readFile(l.t, l.w.disk, name)
+	}
+	for name, want := range l.w.cutFiles {
+		if _, err := l.w.disk.Stat(name); err != nil {
+			return broken("copy of what was cut is gone: %s", name)
+		}
+		if !bytes.Equal(readFile(l.t, l.w.disk, name), want) {
+			return broken("copy of what was cut has changed: %s", name)
+		}
+	}
+	return nil
+}
+
+// checkDisk judges the disk as it is by a stock broker's eyes.
+func (w *world) checkDisk() error {
+	if err := stockView(w.t, w.disk, "/s"); err != nil {
+		return broken("stock broker: %v", err)
+	}
+	return w.checkLengths()
+}
+
+// checkLengths finds files of the log that have not their length.
+func (w *world) checkLengths() error {
+	names, err := w.disk.List("/s/commitlog")
+	if err != nil {
+		return nil // the power went before there was a log
+	}
+	for _, name := range names {
+		if info, err := w.disk.Stat(path.Join("/s/commitlog", name)); err == nil && !info.Dir && info.Size != w.o.SegmentBytes {
+			return broken("%s has %d bytes", name, info.Size)
+		}
+	}
+	return nil
+}
+
+var _ vfs.FS = (*faultfs.FS)(nil)

@@ -48,6 +48,7 @@ var storeRows = []row[storeStats]{
 	{"ringmq_store_segments_total", "", counter, func(s *storeStats) int64 { return s.Segments }},
 	{"ringmq_store_staged_bytes", "", gauge, func(s *storeStats) int64 { return s.StagedBytes }},
 	{"ringmq_store_waiting_queue_bytes", "", gauge, func(s *storeStats) int64 { return s.WaitingBytes }},
+	{"ringmq_store_checkpoint_offset", "", gauge, func(s *storeStats) int64 { return s.Checkpoint }},
 	{"ringmq_store_recovered_from_offset", "", gauge, func(s *storeStats) int64 { return s.Recovered.From }},
 	{"ringmq_store_recovered_records", "", gauge, func(s *storeStats) int64 { return s.Recovered.Records }},
 	{"ringmq_store_recovery_cut_bytes", "", gauge, func(s *storeStats) int64 { return s.Recovered.CutBytes }},

@@ -182,12 +182,12 @@ func TestManyTopics(t *testing.T) {
 	f.expect("query 1 changed=false")
 }
 
-// TestPartsFitAFrame: 100,000 topics with long names and attributes, in parts of the default size.
+// TestPartsFitAFrame: 30,000 topics with long names and attributes, in parts of the default size.
 func TestPartsFitAFrame(t *testing.T) {
 	var o Options
 	o.fill()
 	topics := map[string]*topic.Config{}
-	for i := range 100_000 {
+	for i := range 30_000 {
 		name := fmt.Sprintf("%s%06d", strings.Repeat("n", 121), i)
 		topics[name] = &topic.Config{Name: name, Perm: 6, FilterType: topic.SingleTag, ReadQueues: 65535, WriteQueues: 65535, Attributes: map[string]string{"message.type": "TRANSACTION"}}
 	}

@@ -1,7 +1,6 @@
 package topic
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -28,23 +27,30 @@ func Retry(group string) string { return RetryPrefix + group }
 // DLQ names the dead letter topic of a group.
 func DLQ(group string) string { return DLQPrefix + group }
 
-// CheckName tells why name cannot be a topic, in the words of the stock broker 5.5.0: the text is a remark
-// for the client (code 29). A name that passes is safe as a single path element.
+// NameError tells why a name is refused, in the words of the stock broker 5.5.0: it is a remark for the client,
+// who gets code 29.
+type NameError string
+
+func (e NameError) Error() string { return string(e) }
+
+func refuse(format string, args ...any) error { return NameError(fmt.Sprintf(format, args...)) }
+
+// CheckName returns a NameError if name cannot be a topic. A name that passes is safe as one path element.
 func CheckName(name string) error {
 	if strings.TrimSpace(name) == "" {
-		return errors.New("The specified topic is blank.")
+		return refuse("The specified topic is blank.")
 	}
 	if !legal(name) {
-		return fmt.Errorf("The specified topic: %s, contains illegal characters, allowing only %s", name, legalName)
+		return refuse("The specified topic: %s, contains illegal characters, allowing only %s", name, legalName)
 	}
 	if strings.HasPrefix(name, RetryPrefix) || strings.HasPrefix(name, DLQPrefix) {
 		if len(name) > groupTopicChars {
-			return fmt.Errorf("The specified topic is DLQ or Retry topic: %s, and it's longer than topic max length: %d", name, groupTopicChars)
+			return refuse("The specified topic is DLQ or Retry topic: %s, and it's longer than topic max length: %d", name, groupTopicChars)
 		}
 		return nil
 	}
 	if len(name) > topicChars {
-		return fmt.Errorf("The specified topic: %s, is longer than topic max length: %d", name, topicChars)
+		return refuse("The specified topic: %s, is longer than topic max length: %d", name, topicChars)
 	}
 	return nil
 }
@@ -52,13 +58,13 @@ func CheckName(name string) error {
 // CheckGroup is CheckName for the names of consumer and producer groups.
 func CheckGroup(name string) error {
 	if strings.TrimSpace(name) == "" {
-		return errors.New("The specified group is blank.")
+		return refuse("The specified group is blank.")
 	}
 	if !legal(name) {
-		return fmt.Errorf("The specified group: %s, contains illegal characters, allowing only %s", name, legalName)
+		return refuse("The specified group: %s, contains illegal characters, allowing only %s", name, legalName)
 	}
 	if len(name) > groupChars {
-		return fmt.Errorf("The specified group: %s, is longer than group max length: %d", name, groupChars)
+		return refuse("The specified group: %s, is longer than group max length: %d", name, groupChars)
 	}
 	return nil
 }

@@ -90,7 +90,8 @@ func (n *Node) topicOptions() topic.Options {
 
 func (n *Node) groupOptions() group.Options {
 	return group.Options{
-		AutoCreate: n.opts.Config.AutoCreateGroup, CheckName: topic.CheckGroup, Now: n.clock.Now, Log: n.log,
+		AutoCreate: n.opts.Config.AutoCreateGroup, CheckName: topic.CheckGroup, ExpireAfter: n.opts.Config.ChannelExpire,
+		Now: n.clock.Now, Log: n.log,
 	}
 }
 

@@ -53,8 +53,14 @@ func respell(name, from, to string) string {
 
 func upper(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
+// longestKey is about how many letters the longest key has.
+const longestKey = 50
+
 // nearest is the known key that name was probably meant to be; empty if none is near.
 func nearest(name string) string {
+	if len(name) > 2*longestKey {
+		return ""
+	}
 	best, found := 1+len(name)/4, ""
 	for candidate := range keys {
 		d := distance(strings.ToLower(name), strings.ToLower(candidate))

@@ -9,9 +9,6 @@ import (
 	"ringmq/netio/wire"
 )
 
-// ExpireAfter is how long a connection may be without a heartbeat before its registrations are dropped.
-const ExpireAfter = 120 * time.Second
-
 // Channel is one connection of a client. Its dynamic type must be comparable: the value is the identity.
 type Channel interface {
 	// Post sends a command to the client without waiting. Any goroutine may call it; a closed connection
@@ -199,12 +196,13 @@ func (m *Members) Gone(ch Channel) (notify []string) {
 	return m.goneLocked(ch, nil)
 }
 
-// Expire drops the connections that were not heard for ExpireAfter and returns the groups to notify.
+// Expire drops the connections that were not heard for longer than Options.ExpireAfter and returns the groups
+// to notify.
 func (m *Members) Expire(now time.Time) (notify []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for ch, p := range m.present {
-		if now.Sub(p.heard) > ExpireAfter {
+		if now.Sub(p.heard) > m.groups.opts.ExpireAfter {
 			notify = m.goneLocked(ch, notify)
 		}
 	}

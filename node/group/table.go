@@ -26,12 +26,16 @@ import (
 // ErrNotExist means that the group is unknown and may not be created by use.
 var ErrNotExist = errors.New("group: does not exist")
 
+// ExpireAfter is the stock broker's channelExpiredTimeout.
+const ExpireAfter = 120 * time.Second
+
 // Options says how a Table works; the zero value of a field means "choose for me".
 type Options struct {
-	AutoCreate bool                    // autoCreateSubscriptionGroup: Ensure creates what is missing
-	CheckName  func(name string) error // judges a name before a group is created; nil admits all
-	Now        func() time.Time
-	Log        *slog.Logger
+	AutoCreate  bool                    // autoCreateSubscriptionGroup: Ensure creates what is missing
+	CheckName   func(name string) error // judges a name before a group is created; nil admits all
+	ExpireAfter time.Duration           // channelExpiredTimeout: how long a member may be silent; default ExpireAfter
+	Now         func() time.Time
+	Log         *slog.Logger
 }
 
 // Table holds the settings of all consumer groups.
@@ -118,6 +122,9 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if o.ExpireAfter == 0 {
+		o.ExpireAfter = ExpireAfter
+	}
 	t := &Table{fsys: fsys, path: path, opts: o}
 	s, err := t.read()
 	if err != nil {
@@ -140,7 +147,7 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("group: %w", err)
+		return nil, fmt.Errorf("group: %w%s", err, remedy(err))
 	}
 	if backup {
 		t.opts.Log.Warn("groups: the file is missing or damaged, read its backup", "path", t.path)
@@ -150,6 +157,14 @@ func (t *Table) read() (*state, error) {
 		s.groups = map[string]*Config{}
 	}
 	return s, nil
+}
+
+// remedy tells what an operator can do about files that cannot be used.
+func remedy(err error) string {
+	if errors.Is(err, sidefile.ErrBroken) {
+		return "; repair one of them, or move both away to start without groups"
+	}
+	return ""
 }
 
 func parse(b []byte) (file, error) {

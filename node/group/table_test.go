@@ -159,8 +159,8 @@ func TestMembersThatAreMissing(t *testing.T) {
 }
 
 func TestBothFilesBroken(t *testing.T) {
-	if _, err := Load(disk(t, []byte("{")), path, options(true)); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("Load: %v, want an error that names the file", err)
+	if _, err := Load(disk(t, []byte("{")), path, options(true)); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move both away") {
+		t.Errorf("Load: %v, want an error that names the file and a remedy", err)
 	}
 }
 

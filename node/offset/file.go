@@ -54,7 +54,7 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 		return wire.Unmarshal(b, &f)
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("offset: %w", err)
+		return nil, fmt.Errorf("offset: %w%s", err, remedy(err))
 	}
 	if backup {
 		o.Log.Warn("consumer offsets: the file is missing or damaged, read its backup", "path", path)
@@ -63,6 +63,14 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 	t.groups.Store(t.group(f.Offsets))
 	t.pull = t.keyed(f.Pull)
 	return t, nil
+}
+
+// remedy tells what an operator can do about files that cannot be used.
+func remedy(err error) string {
+	if errors.Is(err, sidefile.ErrBroken) {
+		return "; repair one of them, or move both away to start without consumer offsets"
+	}
+	return ""
 }
 
 // keyed splits the keys of a table of the file. What is no topic@group belongs to nobody and is dropped.

@@ -233,6 +233,29 @@ func TestRunPersistsAtTicksAndAtTheEnd(t *testing.T) {
 	}
 }
 
+func TestBothFilesBroken(t *testing.T) {
+	_, err := Load(disk(t, []byte("{")), path, Options{})
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move both away") {
+		t.Errorf("Load: %v, want an error that names the file and a remedy", err)
+	}
+}
+
+// The file is damaged, its backup is not: the offsets of a moment ago are better than none.
+func TestBackup(t *testing.T) {
+	d := disk(t, []byte(`{"offsetTable":{"T@g":{0:4}}}`))
+	if err := sidefile.Write(d, path, []byte(`{"offsetTable":{"T@g`)); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	tab, err := Load(d, path, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := show(tab); got["T@g/0"] != 4 || !strings.Contains(log.String(), "backup") {
+		t.Errorf("table %v, log %q", got, log.String())
+	}
+}
+
 func TestClamp(t *testing.T) {
 	tab := open(t, disk(t, []byte(`{"offsetTable":{"T@g":{0:10,1:5,2:3,3:99},"T@h":{0:11},"gone@g":{0:7}}}`)))
 	bounds := func(topic string, queue int32) (int64, int64, bool) {

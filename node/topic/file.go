@@ -62,12 +62,20 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("topic: %w", err)
+		return nil, fmt.Errorf("topic: %w%s", err, remedy(err))
 	}
 	if backup {
 		t.opts.Log.Warn("topics: the file is missing or damaged, read its backup", "path", t.path)
 	}
 	return &state{f.Topics, f.DataVersion}, nil
+}
+
+// remedy tells what an operator can do about files that cannot be used.
+func remedy(err error) string {
+	if errors.Is(err, sidefile.ErrBroken) {
+		return "; repair one of them, or move both away to start without topics"
+	}
+	return ""
 }
 
 func (t *Table) write(s *state) error {

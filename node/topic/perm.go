@@ -3,6 +3,7 @@ package topic
 // Perm is a set of permission bits of a topic or a broker, with the numbers of the stock broker.
 type Perm int32
 
+// The permission bits.
 const (
 	PermInherit  Perm = 1 // other topics may be created after this one
 	PermWrite    Perm = 2
@@ -10,10 +11,19 @@ const (
 	PermPriority Perm = 8
 )
 
-func (p Perm) Inherits() bool   { return p&PermInherit != 0 }
-func (p Perm) Writable() bool   { return p&PermWrite != 0 }
-func (p Perm) Readable() bool   { return p&PermRead != 0 }
-func (p Perm) Priority() bool   { return p&PermPriority != 0 }
+// Inherits tells whether other topics may be created after one with p.
+func (p Perm) Inherits() bool { return p&PermInherit != 0 }
+
+// Writable tells whether p lets clients send.
+func (p Perm) Writable() bool { return p&PermWrite != 0 }
+
+// Readable tells whether p lets clients pull.
+func (p Perm) Readable() bool { return p&PermRead != 0 }
+
+// Priority tells whether p has the priority bit.
+func (p Perm) Priority() bool { return p&PermPriority != 0 }
+
+// Accessible tells whether p lets clients do anything.
 func (p Perm) Accessible() bool { return p&(PermRead|PermWrite) != 0 }
 
 // Valid tells whether p may be given to a topic: 0 to 7. The priority bit is the broker's own.

@@ -298,8 +298,8 @@ func TestAckedSurvives(t *testing.T) {
 
 func TestBothFilesBroken(t *testing.T) {
 	d := disk(t, []byte("{"))
-	if _, err := Load(d, path, options()); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("Load: %v, want an error that names the file", err)
+	if _, err := Load(d, path, options()); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move both away") {
+		t.Errorf("Load: %v, want an error that names the file and a remedy", err)
 	}
 }
 

@@ -28,6 +28,7 @@ type Setup struct {
 	Config map[string]string // keys of broker.conf
 
 	MemoryBytes int64 // 0: the machine's
+	RealTime    bool  // the machine's clock, instead of Clock
 }
 
 // Node is a running node and what it was made of.
@@ -75,7 +76,11 @@ func TryStart(t testing.TB, s Setup) (*Node, error) {
 	log := slog.New(slog.NewTextHandler(n.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for try := 0; ; try++ {
 		n.Config = configure(t, freePort(t), s.Config)
-		running, err := node.Start(node.Options{Config: n.Config, FS: n.FS, Clock: n.Clock, Log: log, MemoryBytes: s.MemoryBytes})
+		o := node.Options{Config: n.Config, FS: n.FS, Clock: n.Clock, Log: log, MemoryBytes: s.MemoryBytes}
+		if s.RealTime {
+			o.Clock = nil
+		}
+		running, err := node.Start(o)
 		if errors.Is(err, syscall.EADDRINUSE) && try < 5 {
 			continue // another process took one of the ports in between
 		}

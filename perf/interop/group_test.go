@@ -193,3 +193,37 @@ func TestJoinsAndLeaves(t *testing.T) {
 		}
 	})
 }
+
+// TestMembers: the broker lists who is in a group while its connection lives, and no longer: after an orderly stop
+// and after a crash alike.
+func TestMembers(t *testing.T) {
+	t.Parallel()
+	n := sharedNode(t)
+	g := newGroup(t, n, clients[0], 4)
+	listed := func(want int) {
+		t.Helper()
+		r := mustDial(t, n.brokerAddr())
+		eventually(t, 20*time.Second, fmt.Sprintf("%d members", want), func() error {
+			ids, err := r.members(g.sub.group)
+			if err != nil && want > 0 {
+				return err
+			}
+			if len(ids) != want {
+				return fmt.Errorf("the broker lists %v", ids)
+			}
+			return nil
+		})
+	}
+	crashing := &javaClient{own: needJVM(t), label: "crashing java"}
+	for _, c := range clients {
+		g.join(t, c)
+	}
+	g.join(t, crashing)
+	listed(3)
+	crashing.own.p.kill()
+	listed(2)
+	g.leave(g.members[0])
+	listed(1)
+	g.leave(g.members[0])
+	listed(0) // an empty list or an error, which is what the stock broker answers
+}

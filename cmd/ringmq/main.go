@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -20,11 +21,33 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := rootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "ringmq:", err)
+		code := 1
+		var e *exit
+		if errors.As(err, &e) {
+			code = e.code
+		}
+		if text := err.Error(); text != "" {
+			fmt.Fprintln(os.Stderr, "ringmq:", text)
+		}
 		stop()
-		os.Exit(1)
+		os.Exit(code)
 	}
 }
+
+// exit ends the process with a code that tells a script more than that something failed.
+type exit struct {
+	code int
+	err  error // nil when all was said already
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -33,7 +56,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), versionCommand())
+	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), storeCommand(), versionCommand())
 	return root
 }
 

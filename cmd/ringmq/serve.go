@@ -71,7 +71,7 @@ func serve(ctx context.Context, file string, given map[string]string, log *slog.
 		return err
 	}
 	begun := time.Now()
-	n, err := node.Start(node.Options{Config: c, FS: osfs.New(osfs.Options{Log: log}), Log: log})
+	n, err := node.Start(node.Options{Config: c, FS: osfs.New(osfs.Options{IOEngine: osfs.IOEngine(c.IOEngine), Log: log}), Log: log})
 	if err != nil {
 		return fmt.Errorf("cannot start:\n%w", err)
 	}

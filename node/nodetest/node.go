@@ -75,7 +75,7 @@ func TryStart(t testing.TB, s Setup) (*Node, error) {
 	}
 	log := slog.New(slog.NewTextHandler(n.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for try := 0; ; try++ {
-		n.Config = configure(t, freePort(t), s.Config)
+		n.Config = configure(t, FreePort(t), s.Config)
 		o := node.Options{Config: n.Config, FS: n.FS, Clock: n.Clock, Log: log, MemoryBytes: s.MemoryBytes}
 		if s.RealTime {
 			o.Clock = nil

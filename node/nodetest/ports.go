@@ -14,9 +14,9 @@ const (
 	lastPort  = 32000
 )
 
-// freePort returns a port p so that p-2, p, p+1 and p+2 can be listened on at this moment. Another
+// FreePort returns a port p so that p-2, p, p+1 and p+2 can be listened on at this moment. Another
 // process may still be faster, so that the caller tries again when its node finds a port taken.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 200 {
 		p := firstPort + rand.IntN((lastPort-firstPort)/8)*8

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ringmq/store"
+	"ringmq/store/inspect"
+	"ringmq/store/vfs"
+	"ringmq/store/vfs/osfs"
+)
+
+// Exit codes of the store commands; the first three are the levels of a report.
+const (
+	exitClean      = int(inspect.OK)
+	exitRepairable = int(inspect.Repairable)
+	exitDamaged    = int(inspect.Damaged)
+	exitNotLooked  = 3
+)
+
+func storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store",
+		Short: "Look at a store directory, and put it right",
+		Long: "Look at a store directory, of ringmq or of a stock broker, and put it right. verify and dump only read, also\n" +
+			"beside a running node or on a read-only disk; rebuild and repair change the directory and want it for themselves.",
+	}
+	cmd.AddCommand(verifyCommand(), dumpCommand(), rebuildCommand(), repairCommand())
+	return cmd
+}
+
+// storePlace is where a store is: the flags and the argument that all commands take.
+type storePlace struct {
+	dir  string
+	logs []string
+}
+
+func (p *storePlace) flags(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&p.logs, "commitlog", nil, "directories of the log, if not DIR/commitlog (storePathCommitLog)")
+}
+
+// clean takes the directory that was given; one slash at its end or several mean nothing.
+func (p *storePlace) clean(args []string) {
+	p.dir = args[0]
+	for len(p.dir) > 1 && strings.HasSuffix(p.dir, "/") {
+		p.dir = strings.TrimSuffix(p.dir, "/")
+	}
+}
+
+// command is how to say where the store is to another of the commands.
+func (p *storePlace) command(name string) string {
+	line := "ringmq store " + name + " " + p.dir
+	if len(p.logs) > 0 {
+		line += " --commitlog " + strings.Join(p.logs, ",")
+	}
+	return line
+}
+
+func (p *storePlace) options() store.Options {
+	return store.Options{Dir: p.dir, CommitLogDir: strings.Join(p.logs, ",")}
+}
+
+// disk is the machine's file system; what the store logs goes to complaints.
+func disk(complaints io.Writer) (vfs.FS, *slog.Logger) {
+	log := slog.New(slog.NewTextHandler(complaints, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return osfs.New(osfs.Options{Log: log}), log
+}
+
+// verifyPlace looks at a store, with a progress bar on complaints if that is a terminal.
+func verifyPlace(ctx context.Context, p storePlace, complaints io.Writer) (*inspect.Report, error) {
+	fsys, _ := disk(complaints)
+	progress := new(inspect.Progress)
+	d, err := inspect.Open(fsys, inspect.Options{Dir: p.dir, CommitLogDirs: p.logs, Progress: progress})
+	if err != nil {
+		return nil, err
+	}
+	stop := showProgress(complaints, "verifying", progress)
+	defer stop()
+	return d.Verify(ctx)
+}
+
+// lookFailed is the error of a command that could not look at a store.
+func lookFailed(err error) error { return &exit{exitNotLooked, err} }
+
+// showTime is how times of messages are shown.
+func showTime(ms int64) string { return time.UnixMilli(ms).Format("2006-01-02T15:04:05.000Z07:00") }
+
+// stderrOf is complaints if it is a file, for terminal control.
+func stderrOf(complaints io.Writer) (*os.File, bool) {
+	f, ok := complaints.(*os.File)
+	return f, ok
+}
+
+// showBytes is a number of bytes for people.
+func showBytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for ; f >= 1024 && i < len(units)-1; i++ {
+		f /= 1024
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}

@@ -37,6 +37,7 @@ type Config struct {
 	Dir, CommitLogDir string
 
 	// Writing.
+	IOEngine          string // auto, uring or posix
 	FlushSync         bool
 	FlushDepth        int // 0: by the number of CPUs
 	FlushInterval     time.Duration

@@ -184,7 +184,7 @@ func (p *parser) writing(c *Config) {
 		c.QueueFileBytes = p.number("mappedFileSizeConsumeQueue", queueEntryBytes, 1<<31-1)
 	}
 	c.Check = p.check()
-	p.one("ioEngine", "auto", "posix")
+	c.IOEngine = p.one("ioEngine", "auto", "uring", "posix")
 	if c.FlushSync && c.SyncFlushTimeout >= clientSendTimeout && p.given("syncFlushTimeout") {
 		p.warn("syncFlushTimeout", "clients give a send up after %v unless told otherwise and then never see that a flush took longer", clientSendTimeout)
 	}

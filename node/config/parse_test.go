@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 		Listen: []string{"0.0.0.0:10911", "0.0.0.0:10909"}, NamesrvListen: "0.0.0.0:9876", AdminListen: "127.0.0.1:10980",
 		Advertise: "192.0.2.7:10911", StoreHost: netip.MustParseAddrPort("192.0.2.7:10911"), HAAddr: "192.0.2.7:10912",
 		Dir: "/home/me/store", CommitLogDir: "/home/me/store/commitlog",
-		FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
+		IOEngine: "auto", FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
 		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
 		CheckCRCOnRecover: true, SendWait: 200 * time.Millisecond,
 		MemoryRatio: 40, PullMemoryBytes: 256 << 10, PullDiskBytes: 64 << 10, PullMemoryCount: 32, PullDiskCount: 8,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // client is a third-party client library, as far as the stories need it. What it gives out is closed at the end of
@@ -20,6 +21,9 @@ type client interface {
 	consume(t *testing.T, n *node, s subscription, handle func(got)) consumer
 	puller(t *testing.T, n *node, topic string) puller
 }
+
+// sendTimeout is longer than the libraries' default of 3 s, so that a machine with other work to do fails no story.
+const sendTimeout = 8 * time.Second
 
 // producer sends; all methods may be called at once.
 type producer interface {

@@ -60,6 +60,7 @@ func (goClient) producer(t *testing.T, n *node) producer {
 		rmqproducer.WithNameServer([]string{n.namesrvAddr()}),
 		rmqproducer.WithGroupName(unique(t, "pg")),
 		rmqproducer.WithInstanceName(unique(t, "p")),
+		rmqproducer.WithSendMsgTimeout(sendTimeout),
 		rmqproducer.WithQueueSelector(queueOrRoundRobin{rmqproducer.NewRoundRobinQueueSelector()}),
 	)
 	if err == nil {

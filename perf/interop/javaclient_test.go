@@ -105,7 +105,9 @@ func (c *javaClient) producer(t *testing.T, n *node) producer {
 // openProducer: vip makes it use the broker's second port, listenPort − 2.
 func (c *javaClient) openProducer(t *testing.T, n *node, vip bool) javaHandle {
 	t.Helper()
-	return c.open(t, n, "producer", "", map[string]any{"name": unique(t, "p"), "group": unique(t, "pg"), "vip": vip})
+	return c.open(t, n, "producer", "", map[string]any{
+		"name": unique(t, "p"), "group": unique(t, "pg"), "vip": vip, "timeoutMs": sendTimeout.Milliseconds(),
+	})
 }
 
 func (p javaProducer) run(mode string, ms ...message) (ack, error) {

@@ -22,6 +22,7 @@ final class Producers {
         p.setInstanceName(c.getString("name"));
         p.setVipChannelEnabled(c.getBooleanValue("vip"));
         p.setMaxMessageSize(64 << 20); // the node is to judge the size, not the client
+        p.setSendMsgTimeout(c.getIntValue("timeoutMs"));
         p.start();
         running.put(c, p);
         return null;

@@ -53,8 +53,8 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
-// TestStopFinishesWhatIsOwed: a message that was taken before the stop is acknowledged, and one that
-// comes later is sent elsewhere.
+// TestStopFinishesWhatIsOwed: clients are sent elsewhere first, and a message that was taken before
+// the stop is acknowledged when it is on the disk.
 func TestStopFinishesWhatIsOwed(t *testing.T) {
 	disk := memfs.New(1)
 	n := nodetest.Start(t, nodetest.Setup{FS: disk})
@@ -63,21 +63,47 @@ func TestStopFinishesWhatIsOwed(t *testing.T) {
 	disk.HoldFlushes()
 	owed := try(t, c, nodetest.SendHeader("T", 0))
 	disk.WaitHeld(1)
+	addr, _ := n.NamesrvAddr()
+	names := nodetest.Dial(t, addr.String())
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.TryStop() }()
-	refused := func() bool {
-		ans := <-try(t, c, nodetest.SendHeader("T", 0))
-		return ans == nil || ans.Code == wire.ServiceNotAvailable
-	}
-	go func() { // once sends are refused, the disk may go on
-		nodetest.Until(t, "sends are refused", refused)
-		disk.ReleaseAll()
-	}()
+	nodetest.Until(t, "the broker is out of the routes", func() bool {
+		return names.Ask(wire.GetRouteInfoByTopic, &wire.GetRouteRequest{Topic: "T"}, nil).Code == wire.TopicNotExist
+	})
+	disk.ReleaseAll()
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
 	if ans := <-owed; ans == nil || ans.Code != wire.Success {
 		t.Errorf("the owed answer is %+v", ans)
+	}
+}
+
+// TestStopSendsProducersElsewhere: while a name server takes its time to let the node go, sends are
+// refused with a code upon which producers try another broker.
+func TestStopSendsProducersElsewhere(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{
+		"namesrvAddr": mute.Addr().String(), "registerBrokerTimeoutMills": "9000",
+	}})
+	c := n.Client()
+	c.Send("T", 0, "x")
+	conn, err := mute.Accept() // the node registers
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.TryStop() }()
+	nodetest.Until(t, "sends are refused", func() bool {
+		return c.Ask(wire.SendMessageV2, nodetest.SendHeader("T", 0), []byte("x")).Code == wire.ServiceNotAvailable
+	})
+	mute.Close()
+	conn.Close()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
 	}
 }
 

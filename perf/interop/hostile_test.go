@@ -276,6 +276,53 @@ func flood(t *testing.T, n *node, request []byte, most int) {
 	t.Logf("flooded with %d MiB; at the end: %v", sent>>20, err)
 }
 
+// TestHoarders: many connections each send nearly all of a frame of the largest size and keep the rest. The node's
+// memory stays far below the sum of what they sent, and others go on as before.
+func TestHoarders(t *testing.T) {
+	t.Parallel()
+	if targetName == "stock" {
+		t.Skip("a stock broker keeps all of it in memory")
+	}
+	n := ownNode(t, nodeOptions{})
+	w := newWitness(t, n)
+	const hoarders, each = 120, 15 << 20 // 1.8 GiB
+	hello := frame(header{Code: codeMaxOffset, Opaque: 1, ExtFields: fields{"topic": w.sub.topic, "queueId": "0"}}, nil)
+	part := frameOf(rawFrameLimitBytes-4, 300, make([]byte, each))
+	w.during(t, func() {
+		var all []*raw
+		for range hoarders {
+			c, err := dialRaw(n.brokerAddr())
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			all = append(all, c)
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			c.Write(hello) // a first good frame, so that the connection is no silent start
+			c.Write(part)  // may fail: the node need not take it
+		}
+		for _, c := range all {
+			c.close()
+		}
+	})
+	w.end(t)
+	const most = 1 << 30
+	if peak, err := peakBytes(n.broker.pid()); err != nil || peak > most {
+		t.Errorf("the node's memory reached %d MiB, want at most %d; %v", peak>>20, most>>20, err)
+	}
+	t.Logf("memory of the node: %s", peakMemory(n.broker.pid()))
+}
+
+// peakBytes is the highest resident size that a process had.
+func peakBytes(pid int) (int64, error) {
+	status, err := procStatus(pid)
+	if err != nil {
+		return 0, err
+	}
+	kb, err := strconv.ParseInt(strings.TrimSuffix(status["VmHWM"], " kB"), 10, 64)
+	return kb << 10, err
+}
+
 // peakMemory is the highest resident size of a process, as the kernel tells it.
 func peakMemory(pid int) string {
 	status, err := procStatus(pid)

@@ -61,7 +61,7 @@ func (e *events) OnTick() (time.Duration, gnet.Action) {
 		t = coarseTick
 	}
 	e.s.tick(t)
-	return tickEvery, gnet.None
+	return e.s.o.tickEvery, gnet.None
 }
 
 func (s *Server) loopOf(gc gnet.Conn) *Loop {

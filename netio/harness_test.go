@@ -121,7 +121,7 @@ func start(t testing.TB, h Handler, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, clock: &clock{}, log: &journal{}}
 	o := Options{
-		Addrs: []string{"127.0.0.1:0"}, Loops: 2, Now: r.clock.now,
+		Addrs: []string{"127.0.0.1:0"}, Loops: 2, Now: r.clock.now, tickEvery: time.Hour,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	if change != nil {
@@ -179,7 +179,6 @@ func (r *rig) pass(d time.Duration) {
 type peer struct {
 	t testing.TB
 	*net.TCPConn
-	in []byte
 }
 
 func (r *rig) dial() *peer { return r.dialTo(r.Addrs()[0]) }

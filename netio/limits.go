@@ -1,13 +1,8 @@
 package netio
 
-import "time"
-
-// tickEvery is how often limits are looked at that are counted in milliseconds; coarseTicks times that
-// for those counted in seconds. A loop where nothing can run out is not woken at all.
-const (
-	tickEvery   = 50 * time.Millisecond
-	coarseTicks = 20
-)
+// Limits counted in milliseconds are looked at with every tick, those counted in seconds with every
+// coarse one. A loop where nothing can run out is not woken at all.
+const coarseTicks = 20
 
 type tick uint8
 

@@ -36,6 +36,8 @@ type Options struct {
 
 	Now func() time.Time // the clock for all limits above
 	Log *slog.Logger
+
+	tickEvery time.Duration // tests set it out of reach and call Server.tick themselves
 }
 
 // Fill sets defaults, so that Check sees every field with a value. Addrs has none.
@@ -51,6 +53,7 @@ func (o *Options) Fill() {
 	o.StallWait = cmp.Or(o.StallWait, 60*time.Second)
 	o.BusyWait = cmp.Or(o.BusyWait, 200*time.Millisecond)
 	o.OweWait = cmp.Or(o.OweWait, 5*time.Second)
+	o.tickEvery = cmp.Or(o.tickEvery, 50*time.Millisecond)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -152,8 +152,7 @@ func TestOwedToTheGone(t *testing.T) {
 // answer must come without any tick to help.
 func TestAdvanceNeverLosesAnyone(t *testing.T) {
 	var end atomic.Int64
-	var r *rig
-	r = start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
+	r := start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
 		c.Owe(AtVisible, end.Add(1), answer(req, wire.Success))
 		return Done
 	}}, func(o *Options) { o.Loops = 3 })

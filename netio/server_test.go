@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"ringmq/netio/wire"
 )
 
@@ -428,16 +430,56 @@ func TestDescriptorsAreReused(t *testing.T) {
 	}
 }
 
-func TestAcceptGoesOnAfterTrouble(t *testing.T) {
-	// A connection that is reset before it is accepted must not stop the others.
+// TestOutOfDescriptors: when the process has none left, accepting waits and then goes on. (gnet's own
+// listener ends the engine there, and with it the node.)
+func TestOutOfDescriptors(t *testing.T) {
 	r := start(t, &script{}, nil)
-	for i := range 20 {
-		p := r.dial()
-		p.SetLinger(0)
-		p.Close()
-		q := r.dial()
-		q.write(request(int32(i), nil))
-		q.expect(int32(i), wire.Success)
+	p := r.dial()
+	p.write(request(1, nil))
+	p.expect(1, wire.Success)
+
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	top, err := unix.Dup(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	low := limit
+	low.Cur = uint64(top) + 20
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	taken := []int{top}
+	giveBack := func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+		taken = nil
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
+	}
+	defer giveBack()
+	for {
+		fd, err := unix.Dup(0)
+		if err != nil {
+			break
+		}
+		taken = append(taken, fd)
+	}
+	unix.Close(taken[len(taken)-1]) // one for the client, none for the server
+	taken = taken[:len(taken)-1]
+	q := r.dial()
+	r.until(func(s Stats) bool { return s.AcceptErrors > 0 })
+	p.write(request(2, nil)) // who is connected is served
+	p.expect(2, wire.Success)
+	giveBack()
+	q.write(request(3, nil))
+	q.expect(3, wire.Success)
+	if lines := r.log.with("accept failed"); len(lines) != 1 || !strings.Contains(lines[0], "too many open files") {
+		t.Errorf("log: %q", lines)
 	}
 }
 

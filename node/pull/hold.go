@@ -41,6 +41,7 @@ type Holder struct {
 	timerAt time.Time // when it rings
 	got     store.Got
 	batch   []*Poll // those being answered
+	bytes   int64   // of the polls that wait
 
 	// mu guards what follows; leaf lock, taken by the store's writer.
 	mu     sync.Mutex
@@ -56,6 +57,9 @@ func NewHolder(loop Loop, clock Clock, source Source, arrivals *Arrivals) *Holde
 // Len returns how many polls wait.
 func (h *Holder) Len() int { return len(h.due) }
 
+// Bytes returns the sum of Poll.Bytes of the polls that wait.
+func (h *Holder) Bytes() int64 { return h.bytes }
+
 // Hold keeps p for o until a message matches or its deadline is there. A message that came between
 // the pull's look at the queue and this call is found here, and p is answered before Hold returns.
 func (h *Holder) Hold(o *Owner, p *Poll) {
@@ -65,6 +69,7 @@ func (h *Holder) Hold(o *Owner, p *Poll) {
 	h.queues[p.Queue] = append(polls, p)
 	heap.Push(&h.due, p)
 	h.arrivals.held.Add(1)
+	h.bytes += p.Bytes
 	h.setTimer()
 	h.arrivals.ask(p.Queue, h)
 	if h.hasMatch(p) {
@@ -85,6 +90,7 @@ func (h *Holder) forget(p *Poll) {
 	p.owner.remove(p)
 	heap.Remove(&h.due, p.inHeap)
 	h.arrivals.held.Add(-1)
+	h.bytes -= p.Bytes
 	polls := h.queues[p.Queue]
 	last := len(polls) - 1
 	polls[p.inQueue] = polls[last]

@@ -23,6 +23,7 @@ type Poll struct {
 	Offset   int64                     // queue offset it waits for; moves over entries that do not match
 	Match    func(tagsCode int64) bool // nil takes any message
 	Deadline time.Time
+	Bytes    int64         // memory that it takes, for the sum that Holder.Bytes returns
 	Answer   func(p *Poll) // on the loop, exactly once unless dropped; the poll is not held any more
 
 	owner   *Owner

@@ -256,7 +256,9 @@ func (s *Server) copyBody(p *pulling, ans *wire.Command, got *store.Got) *wire.C
 // hold keeps the pull until a message matches or its time is over. It owns a copy of the request.
 func (s *Server) hold(p *pulling) *wire.Command {
 	owner := &p.Conn.State.(*client).polls
-	if owner.Len() >= maxHeldPerConn || p.turn.polls.Len() >= maxHeldPerLoop {
+	p.Req.Body = nil                                              // a pull has none; what somebody put there is not kept
+	bytes := requestBytes(p.Req) + 2*int64(len(p.h.Subscription)) // kept as text and as tags
+	if owner.Len() >= maxHeldPerConn || p.turn.polls.Bytes()+bytes > maxHeldBytes {
 		return p.Failf(wire.SystemBusy, "too many pulls are held: at most %d per connection", maxHeldPerConn)
 	}
 	if p.Conn.Closed() {
@@ -269,18 +271,18 @@ func (s *Server) hold(p *pulling) *wire.Command {
 	s.stats.held.Add(1)
 	conn, req := p.Conn, p.Req.Clone()
 	p.turn.polls.Hold(owner, &pull.Poll{
-		Queue: p.queue, Offset: p.h.QueueOffset, Match: p.match(),
+		Queue: p.queue, Offset: p.h.QueueOffset, Match: p.match(), Bytes: bytes,
 		Deadline: s.opts.Clock.Now().Add(min(max(wait, 0), maxHold)),
 		Answer:   func(poll *pull.Poll) { s.pullAgain(conn, req, poll.Offset) },
 	})
 	return nil
 }
 
-// Bounds of held pulls. One takes about 1 KiB, so a loop's take at most 256 MiB, if ever somebody
-// has that many queues to wait for; stock consumers hold one per queue and group, for 15 to 20 s.
+// Bounds of held pulls. Stock consumers hold one per queue and group, for 15 to 20 s; one takes
+// about 1.5 KiB, so that a loop has room for 85,000.
 const (
 	maxHeldPerConn = 16 << 10
-	maxHeldPerLoop = 256 << 10
+	maxHeldBytes   = 128 << 20 // per loop
 	maxHold        = 5 * time.Minute
 )
 

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -57,8 +56,8 @@ func (s *Server) panicked(c *Call, p any) *wire.Command {
 	s.stats.panics.Add(1)
 	s.opts.Log.Error("rpc: a handler panicked", "code", int(c.Req.Code), "name", c.Req.Code.String(),
 		"client", c.Conn.Remote(), "panic", p, "stack", string(debug.Stack()))
+	if c.turn != nil {
+		s.takeBack(c.turn, c.turn.unjoined()) // of this request, half-way to an append
+	}
 	return c.Fail(wire.SystemError, fmt.Sprintf("internal error in the handler of %v: %v", c.Req.Code, p))
 }
-
-// errBusy is why a request was not taken by the worker lane.
-var errBusy = errors.New("rpc: the workers are busy")

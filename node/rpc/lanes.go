@@ -9,12 +9,14 @@ import (
 	"ringmq/netio/wire"
 )
 
-// The worker lane takes what may wait for the disk, so that no loop does. Its size is
-// workers × workerQueue requests, each a copy of at most one frame; administration and heartbeats
-// are small and rare, so a full lane means that the disk hangs, and saying so beats queueing more.
+// The worker lane takes what may wait for the disk, so that no loop does. Administration and
+// heartbeats are small and rare, so a full lane means that the disk hangs, and saying so beats
+// queueing more. It holds at most workers × (workerQueue + 1) requests, of workerBytes in all: that is
+// four requests of the largest size, or a thousand ordinary ones.
 const (
 	workers     = 4
 	workerQueue = 256
+	workerBytes = 64 << 20
 )
 
 // lanes is the worker lane: each worker has a queue, and a connection always uses the same one.
@@ -22,6 +24,7 @@ type lanes struct {
 	server *Server
 	queues [workers]chan job
 	next   atomic.Uint32
+	bytes  atomic.Int64 // of the requests that wait or are served
 	done   sync.WaitGroup
 }
 
@@ -29,6 +32,7 @@ type lanes struct {
 type job struct {
 	conn   *netio.Conn
 	req    *wire.Command // a copy
+	bytes  int64
 	since  time.Time
 	handle handler
 }
@@ -48,13 +52,28 @@ func (l *lanes) pick() int { return int(l.next.Add(1) % workers) }
 
 // put copies the request and queues it, or answers that the workers are busy. Loop only.
 func (l *lanes) put(c *netio.Conn, req *wire.Command, handle handler) {
-	j := job{conn: c, req: req.Clone(), since: l.server.opts.Clock.Now(), handle: handle}
-	select {
-	case l.queues[c.State.(*client).worker] <- j:
-	default:
-		l.server.stats.overloaded.Add(1)
-		l.answer(j, "[OVERLOAD]system busy, start flow control for a while")
+	j := job{conn: c, req: req, bytes: requestBytes(req), since: l.server.opts.Clock.Now(), handle: handle}
+	if l.bytes.Add(j.bytes) <= workerBytes {
+		j.req = req.Clone()
+		select {
+		case l.queues[c.State.(*client).worker] <- j:
+			return
+		default:
+		}
 	}
+	l.bytes.Add(-j.bytes)
+	l.server.stats.overloaded.Add(1)
+	l.answer(j, "[OVERLOAD]system busy, start flow control for a while")
+}
+
+// requestBytes is about what a copy of a request takes.
+func requestBytes(req *wire.Command) int64 {
+	const head, field = 512, 48
+	n := head + len(req.Remark) + len(req.Body)
+	for _, f := range req.Fields {
+		n += field + len(f.Key) + len(f.Value)
+	}
+	return int64(n)
 }
 
 // answer refuses j with SYSTEM_BUSY.
@@ -73,14 +92,19 @@ func (s *Server) post(c *netio.Conn, req, ans *wire.Command) {
 func (l *lanes) work(queue chan job) {
 	defer l.done.Done()
 	for j := range queue {
-		if waited := l.server.opts.Clock.Now().Sub(j.since); waited > l.server.opts.WorkerWait {
-			l.server.stats.overloaded.Add(1)
-			l.answer(j, "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while")
-			continue
-		}
-		c := Call{Conn: j.conn, Req: j.req, ans: new(wire.Command)}
-		l.server.post(j.conn, j.req, l.server.run(j.handle, &c))
+		l.serve(j)
+		l.bytes.Add(-j.bytes)
 	}
+}
+
+func (l *lanes) serve(j job) {
+	if waited := l.server.opts.Clock.Now().Sub(j.since); waited > l.server.opts.WorkerWait {
+		l.server.stats.overloaded.Add(1)
+		l.answer(j, "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while")
+		return
+	}
+	c := Call{Conn: j.conn, Req: j.req, ans: new(wire.Command)}
+	l.server.post(j.conn, j.req, l.server.run(j.handle, &c))
 }
 
 // stop ends the workers after what they have; nobody may put any more.

@@ -282,6 +282,33 @@ func TestHeldPullDiesWithItsConnection(t *testing.T) {
 	}
 }
 
+// TestHeldPullsAreBounded: pulls that take much memory are refused when there are too many, and
+// find room again when those are gone.
+func TestHeldPullsAreBounded(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	c := n.Client()
+	newTopic(t, c, "T", "")
+	c.Pull("G", "T", 0, 0)
+	large := strings.Repeat("x", 12<<20)
+	for range 3 { // 36 MiB each, of 128
+		heldPull(t, n, c, large, 0, time.Minute)
+	}
+	h := nodetest.PullHeader("G", "T", 0, 0)
+	h.SysFlag |= wire.PullSuspend
+	h.SuspendTimeoutMillis = 60000
+	h.Subscription = []byte(large)
+	if ans := c.Ask(wire.PullMessage, h, nil); ans.Code != wire.SystemBusy || len(ans.Remark) == 0 {
+		t.Errorf("answered %d %q, want SYSTEM_BUSY and why", ans.Code, ans.Remark)
+	}
+	c.Close()
+	nodetest.Until(t, "they are gone", func() bool { return n.Stats().Waiting == 0 })
+	held := heldPull(t, n, n.Client(), large, 0, time.Minute)
+	n.Clock.Advance(time.Minute)
+	if ans := <-held; ans.Code != wire.PullNotFound {
+		t.Errorf("answered %d %q", ans.Code, ans.Remark)
+	}
+}
+
 // TestShortPolling: without long polling a pull waits for a second at most.
 func TestShortPolling(t *testing.T) {
 	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{"longPollingEnable": "false"}})

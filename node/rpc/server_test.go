@@ -163,6 +163,38 @@ func TestLateInWorkerLane(t *testing.T) {
 	}
 }
 
+// TestLargeRequestsInWorkerLane: the lane is bounded in bytes as well.
+func TestLargeRequestsInWorkerLane(t *testing.T) {
+	served, release := blocker(t)
+	n := nodetest.Start(t, nodetest.Setup{})
+	c := n.Client()
+	first := ask(t, c)
+	<-served
+	large := make([]byte, 15<<20)
+	answers := make(chan *wire.Command, 6)
+	for range cap(answers) {
+		go func() {
+			ans, err := c.Try(nodetest.NewRequest(codeOfTest, nil, large))
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- ans
+		}()
+	}
+	for range 2 { // four of them fit
+		if ans := <-answers; ans == nil || ans.Code != wire.SystemBusy || !strings.HasPrefix(string(ans.Remark), "[OVERLOAD]") {
+			t.Fatalf("answered %+v", ans)
+		}
+	}
+	release()
+	<-first
+	for range cap(answers) - 2 {
+		if ans := <-answers; ans == nil || ans.Code != wire.Success {
+			t.Errorf("answered %+v", ans)
+		}
+	}
+}
+
 // TestSecondPort: old clients send two ports below.
 func TestSecondPort(t *testing.T) {
 	n := nodetest.Start(t, nodetest.Setup{})

@@ -67,7 +67,6 @@ func (s *Server) appendSends(t *turn) {
 		return
 	}
 	s.opts.Store.Append(t.puts)
-	s.stats.sends.Add(int64(len(t.puts)))
 	for i := range t.sends {
 		s.settle(t, &t.sends[i])
 	}
@@ -79,10 +78,13 @@ func (s *Server) appendSends(t *turn) {
 
 // settle answers one send: at once when the store refused it, else when its mark is reached.
 func (s *Server) settle(t *turn, d *send) {
+	puts := t.puts[d.first : d.first+d.count]
+	if puts[0].Err == nil {
+		s.stats.sends.Add(int64(len(puts)))
+	}
 	if d.oneway {
 		return
 	}
-	puts := t.puts[d.first : d.first+d.count]
 	t.head.Opaque, t.head.Encoding = d.opaque, d.encoding
 	if err := puts[0].Err; err != nil {
 		t.ans.Answer(&t.head, codeOf(err))
@@ -114,6 +116,15 @@ func appendMsgIDs(dst []byte, host netip.AddrPort, puts []store.Put) []byte {
 		dst = record.AppendMsgID(dst, host, puts[i].Offset)
 	}
 	return dst
+}
+
+// unjoined is the number of the first put that belongs to no send yet.
+func (t *turn) unjoined() int {
+	if len(t.sends) == 0 {
+		return 0
+	}
+	last := &t.sends[len(t.sends)-1]
+	return last.first + last.count
 }
 
 // kept empties b and gives it up when it has grown too large to be kept.

@@ -8,7 +8,7 @@
 //	node_test.go                     a node under test: start, stop, kill; targets ringmq_test.go and stock_test.go
 //	client_test.go                   what a story needs of a client; goclient_test.go and javaclient_test.go fit it
 //	ledger_test.go                   what was acknowledged and what was handled, compared at the end
-//	send, consume, group, topic, restart, hostile _test.go    the stories
+//	send, consume, group, topic, restart, namesrv, swap, hostile: the stories
 //
 // The same suite runs against the stock broker 5.5.0 (RINGMQ_INTEROP_TARGET=stock): a story that fails there is wrong.
 package interop

@@ -7,7 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 )
+
+// mavenRuns: two Mavens that fetch into one local repository disturb each other.
+var mavenRuns sync.Mutex
 
 // mavenClasspath runs goals of the Maven project in dir and returns the class path of its dependencies. It tries
 // without a network first, which is enough from the second run on.
@@ -17,6 +21,8 @@ func mavenClasspath(dir string, goals ...string) (string, error) {
 			return "", fmt.Errorf("%w: a JDK 17 and Maven: %v", errMissing, err)
 		}
 	}
+	mavenRuns.Lock()
+	defer mavenRuns.Unlock()
 	file, err := filepath.Abs(filepath.Join(dir, "target", "classpath"))
 	if err != nil {
 		return "", err

@@ -24,8 +24,9 @@ const (
 
 // nodeOptions is what a story decides about its node.
 type nodeOptions struct {
-	flush        string // flushDiskType; empty for the target's own default
-	segmentBytes int    // size of a commit log file; 0 for 64 MiB
+	flush          string // flushDiskType; empty for the target's own default
+	segmentBytes   int    // size of a commit log file; 0 for 64 MiB
+	foreignNamesrv bool   // a ringmq node registers with a name server that the story runs on the node's port for it
 }
 
 // node is one broker with its name server. Ports and data directory stay the same over restarts.
@@ -64,18 +65,25 @@ func newTarget() (target, error) {
 // ownNode starts a node for one test, which may stop and kill it.
 func ownNode(t *testing.T, o nodeOptions) *node {
 	t.Helper()
+	n := unstartedNode(t, o)
+	n.mustStart(t)
+	return n
+}
+
+// unstartedNode is ownNode before its first start.
+func unstartedNode(t *testing.T, o nodeOptions) *node {
+	t.Helper()
 	n, err := makeNode(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	need(t, n.target.prepare())
 	t.Cleanup(func() {
-		if t.Failed() {
+		if t.Failed() && n.broker != nil {
 			t.Logf("the end of %s:\n%s", n.logFile(), n.broker.tail())
 		}
 		n.close()
 	})
-	n.mustStart(t)
 	return n
 }
 
@@ -173,7 +181,7 @@ func (n *node) mustStart(t testing.TB) {
 // stop is a SIGTERM; a clean stop exits 0.
 func (n *node) stop() error {
 	err := n.broker.signal(syscall.SIGTERM, stopWait)
-	if err != nil && targetName == "stock" && n.broker.cmd.ProcessState.ExitCode() == 143 {
+	if _, stock := n.target.(*stockTarget); stock && err != nil && n.broker.cmd.ProcessState.ExitCode() == 143 {
 		return nil // how a JVM ends on SIGTERM after its shutdown hooks
 	}
 	return err

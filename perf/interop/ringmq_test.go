@@ -36,10 +36,14 @@ func ringmqConf(n *node) string {
 		"brokerClusterName=" + clusterName,
 		"brokerIP1=127.0.0.1",
 		fmt.Sprintf("listenPort=%d", n.ports.broker),
-		fmt.Sprintf("namesrvListenPort=%d", n.ports.namesrv),
 		fmt.Sprintf("adminListen=127.0.0.1:%d", n.admin),
 		"storePathRootDir=" + filepath.Join(n.dir, "store"),
 		fmt.Sprintf("mappedFileSizeCommitLog=%d", n.segmentBytes),
+	}
+	if n.foreignNamesrv {
+		lines = append(lines, "namesrvAddr="+n.namesrvAddr())
+	} else {
+		lines = append(lines, fmt.Sprintf("namesrvListenPort=%d", n.ports.namesrv))
 	}
 	if n.flush != "" {
 		lines = append(lines, "flushDiskType="+n.flush)

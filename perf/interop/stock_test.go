@@ -25,16 +25,9 @@ func (*stockTarget) prepare() error {
 
 func (s *stockTarget) start(n *node) (*process, error) {
 	if s.namesrv == nil {
-		conf := filepath.Join(n.dir, "namesrv.conf")
-		err := os.WriteFile(conf, fmt.Appendf(nil, "listenPort=%d\nrocketmqHome=%s\n", n.ports.namesrv, n.dir), 0o644)
-		if err != nil {
+		var err error
+		if s.namesrv, err = startStockNamesrv(n); err != nil {
 			return nil, err
-		}
-		if s.namesrv, err = stockJVM(n, "namesrv.log", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf); err != nil {
-			return nil, err
-		}
-		if err := poll(startWait, func() error { return listening(n.namesrvAddr()) }); err != nil {
-			return nil, fmt.Errorf("stock name server: %w\n%s", err, s.namesrv.tail())
 		}
 	}
 	conf := filepath.Join(n.dir, "broker.conf")
@@ -42,6 +35,24 @@ func (s *stockTarget) start(n *node) (*process, error) {
 		return nil, err
 	}
 	return stockJVM(n, "node.log", "org.apache.rocketmq.broker.BrokerStartup", "-c", conf)
+}
+
+// startStockNamesrv starts a stock name server on n's port for it and returns when it listens.
+func startStockNamesrv(n *node) (*process, error) {
+	conf := filepath.Join(n.dir, "namesrv.conf")
+	err := os.WriteFile(conf, fmt.Appendf(nil, "listenPort=%d\nrocketmqHome=%s\n", n.ports.namesrv, n.dir), 0o644)
+	if err != nil {
+		return nil, err
+	}
+	p, err := stockJVM(n, "namesrv.log", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", conf)
+	if err != nil {
+		return nil, err
+	}
+	if err := poll(startWait, func() error { return listening(n.namesrvAddr()) }); err != nil {
+		p.kill()
+		return nil, fmt.Errorf("stock name server: %w\n%s", err, p.tail())
+	}
+	return p, nil
 }
 
 func stockJVM(n *node, log, main string, args ...string) (*process, error) {
@@ -80,17 +91,8 @@ func stockConf(n *node) string {
 
 // ready: the broker is in the route of the topic template, which every client may ask for.
 func (*stockTarget) ready(n *node) error {
-	r, err := dialRaw(n.namesrvAddr())
-	if err != nil {
+	if err := n.routed("TBW102"); err != nil {
 		return err
-	}
-	defer r.close()
-	a, err := r.call(codeGetRoute, fields{"topic": "TBW102"}, nil)
-	if err != nil {
-		return err
-	}
-	if a.Code != 0 || !strings.Contains(string(a.Body), n.brokerAddr()) {
-		return fmt.Errorf("route of TBW102: code %d, %s", a.Code, a.Remark)
 	}
 	return listening(n.brokerAddr())
 }
@@ -98,5 +100,6 @@ func (*stockTarget) ready(n *node) error {
 func (s *stockTarget) cleanup(*node) {
 	if s.namesrv != nil {
 		s.namesrv.kill()
+		s.namesrv = nil
 	}
 }

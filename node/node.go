@@ -18,6 +18,7 @@ import (
 	"path"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"ringmq/netio"
@@ -115,7 +116,7 @@ func (n *Node) start() error {
 	}
 	broker, err := netio.Listen(n.rpc, n.brokerNet())
 	if err != nil {
-		return fmt.Errorf("broker: %w", err)
+		return listenError("broker", "listenPort (--listen)", err)
 	}
 	n.broker.Store(broker)
 	if err := n.startNamesrv(); err != nil {
@@ -129,10 +130,18 @@ func (n *Node) start() error {
 	n.startBackground()
 	if n.opts.Config.AdminListen != "" {
 		if n.admin, err = admin.Start(n.adminOptions()); err != nil {
-			return err
+			return listenError("administration", "adminListen (--admin)", err)
 		}
 	}
 	return nil
+}
+
+// listenError says which setting names the address that cannot be listened on.
+func listenError(what, setting string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s: %w: stop the process that listens there, or change %s", what, err, setting)
+	}
+	return fmt.Errorf("%s: %w: change %s", what, err, setting)
 }
 
 // loadTables reads the side files, which the store's lock protects.
@@ -183,7 +192,7 @@ func (n *Node) startNamesrv() error {
 	o.Log = n.log
 	var err error
 	if n.namesrvNet, err = netio.Listen(n.namesrv, o); err != nil {
-		return fmt.Errorf("name server: %w", err)
+		return listenError("name server", "namesrvListenPort (--namesrv-listen)", err)
 	}
 	return nil
 }

@@ -204,7 +204,7 @@ func TestTakenPort(t *testing.T) {
 		if key == "adminListen" {
 			port = l.Addr().String()
 		}
-		if _, err := nodetest.TryStart(t, nodetest.Setup{FS: disk, Config: map[string]string{key: port}}); err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
+		if _, err := nodetest.TryStart(t, nodetest.Setup{FS: disk, Config: map[string]string{key: port}}); err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s taken: %v, want an error with %v", key, err, l.Addr())
 		}
 	}

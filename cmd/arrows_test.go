@@ -40,6 +40,7 @@ var rooms = []room{
 	{"store/record", nil, nil},
 	{"store/vfs", []string{"store/vfs/...", "uring/..."}, []string{"golang.org/x/sys"}},
 	{"store/sidefile", []string{"store/vfs"}, nil},
+	{"store/inspect", []string{"store/...", "netio/wire"}, []string{"github.com/klauspost/compress", "github.com/pierrec/lz4/v4"}},
 	{"store", []string{"store/...", "uring/..."}, []string{"golang.org/x/sys"}},
 	{"ha", []string{"ha/...", "uring/...", "netio/wire", "store/record"}, []string{"golang.org/x/sys", "github.com/hashicorp/raft"}},
 	{"node/topic", slices.Concat(words, disk), nil},

@@ -48,7 +48,7 @@ type Options struct {
 	Clock  Clock        // nil: the machine's
 	Log    *slog.Logger // nil: slog.Default()
 
-	MemoryBytes int64 // how much of the log may be in memory, by accessMessageInMemoryMaxRatio; 0: the machine's
+	MemoryBytes int64 // what this process may use; 0: what the machine and its control groups allow
 }
 
 // Node is a running node.

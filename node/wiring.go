@@ -2,8 +2,6 @@ package node
 
 import (
 	"errors"
-	"log/slog"
-	"syscall"
 
 	"ringmq/netio"
 	"ringmq/netio/wire"
@@ -110,19 +108,10 @@ func (n *Node) rpcOptions() rpc.Options {
 	}
 }
 
-// memoryBytes is the machine's memory. Where the kernel does not tell, little is assumed.
-func memoryBytes(log *slog.Logger) int64 {
-	var info syscall.Sysinfo_t
-	if err := syscall.Sysinfo(&info); err != nil {
-		log.Warn("node: the size of the memory is unknown, assuming 1 GiB", "error", err)
-		return 1 << 30
-	}
-	return int64(info.Totalram) * int64(info.Unit)
-}
-
 func (n *Node) brokerNet() netio.Options {
 	o := n.opts.Config.Net()
 	o.Log = n.log
+	fit(&o, n.opts.MemoryBytes, fileLimit())
 	return o
 }
 

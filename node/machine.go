@@ -1,0 +1,73 @@
+package node
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"ringmq/netio"
+)
+
+// memoryBytes is the memory that this process may use: the machine's, or what its control groups leave of it. Where
+// the kernel does not tell, little is assumed.
+func memoryBytes(log *slog.Logger) int64 {
+	var info syscall.Sysinfo_t
+	if err := syscall.Sysinfo(&info); err != nil {
+		log.Warn("node: the size of the memory is unknown, assuming 1 GiB", "error", err)
+		return 1 << 30
+	}
+	return min(int64(info.Totalram)*int64(info.Unit), cgroupBytes("/"))
+}
+
+// cgroupBytes is the lowest memory.max among the control groups (version 2) of this process, or a very large number
+// where there is none. root is where /proc and /sys hang.
+func cgroupBytes(root string) int64 {
+	const none = 1 << 62
+	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return none
+	}
+	_, group, ok := strings.Cut(string(text), "0::/") // other lines are of version 1
+	if !ok {
+		return none
+	}
+	group, _, _ = strings.Cut(group, "\n")
+	least := int64(none)
+	for dir := filepath.Join("/", group); ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(root, "sys/fs/cgroup", dir, "memory.max"))
+		if err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // else it is "max"
+				least = min(least, n)
+			}
+		}
+		if dir == "/" {
+			return least
+		}
+	}
+}
+
+// spareFiles is how many descriptors are left to what is not a connection: segments with their flush slots, queue
+// files, side files, listeners.
+const spareFiles = 512
+
+// fit lowers the bounds of the network where the machine is small: what waits undecoded and what waits to be sent may take
+// a quarter of the memory each, and connections may take the descriptors that the store does not need.
+func fit(o *netio.Options, memory, files int64) {
+	o.Fill()
+	o.MaxInBytes = max(min(o.MaxInBytes, memory/4), o.MaxConnInBytes)
+	o.MaxConnOutBytes = min(o.MaxConnOutBytes, max(memory/16, 1<<20))
+	o.MaxOutBytes = max(min(o.MaxOutBytes, memory/4), o.MaxConnOutBytes)
+	o.MaxConns = int(max(min(int64(o.MaxConns), files-spareFiles), 1))
+}
+
+// fileLimit is how many descriptors this process may open. The Go runtime has raised the soft limit to the hard one.
+func fileLimit() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
+	}
+	return int64(min(limit.Cur, 1<<30))
+}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"ringmq/store/sidefile"
 )
 
 // The file "abort" is there while a store is open, and after it was not closed. Stock brokers look at
@@ -34,33 +36,28 @@ func (s *Store) readAbort() (there, ours bool, err error) {
 	return true, strings.Contains(string(buf[:n]), abortMark), nil
 }
 
-// makeAbort makes the file, durable on return, before anything else is changed.
-func (s *Store) makeAbort() error {
-	f, err := s.fs.Create(s.abortName())
-	if err == nil {
-		defer f.Close()
-		if _, err = f.WriteAt(fmt.Appendf(nil, "%d\n%s\n", os.Getpid(), abortMark), 0); err == nil {
-			if err = f.Sync(); err == nil {
-				err = s.fs.SyncDir(s.o.Dir)
-			}
-		}
+// holdAbort makes sure that the file is there before anything else is changed. A missing one is made, as
+// ours, durably. One that is there may be that of a process which was killed before it was durable; then
+// nothing has changed since the close before, and the checkpoint that ends recovery makes it so.
+func (s *Store) holdAbort() error {
+	there, _, err := s.readAbort()
+	if err != nil || there {
+		return err
 	}
-	if err != nil {
+	return s.writeAbort()
+}
+
+// writeAbort makes the file ours. One that a stock broker left is taken over once our checkpoint is in
+// order again.
+func (s *Store) writeAbort() error {
+	if err := sidefile.Write(s.fs, s.abortName(), abortText()); err != nil {
 		return s.explain(err)
 	}
 	return nil
 }
 
+func abortText() []byte { return fmt.Appendf(nil, "%d\n%s\n", os.Getpid(), abortMark) }
+
 // removeAbort says that the store was closed. Should the removal get lost, the next start only works
 // more than it had to: nothing is synced.
 func (s *Store) removeAbort() error { return s.fs.Remove(s.abortName()) }
-
-// takeAbortOver replaces a file that a stock broker left, once our checkpoint is in order again. In
-// between there is no file for a moment; a power cut then leaves a directory that looks cleanly closed,
-// with a checkpoint that knows better.
-func (s *Store) takeAbortOver() error {
-	if err := s.removeAbort(); err != nil {
-		return s.explain(err)
-	}
-	return s.makeAbort()
-}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 )
 
 // run is the life that the crash tests cut: opens, fills three segments and several queue files, takes
@@ -21,9 +22,6 @@ func run(l *life) error {
 // after is what follows a crash: the promises hold, messages are taken again, and a close leaves what a
 // stock broker opens.
 func (w *world) after() error {
-	if err := w.checkDisk(); err != nil {
-		return err
-	}
 	if _, err := w.live(neverCut, func(l *life) error {
 		if err := l.sendSome(5); err != nil {
 			return err
@@ -32,8 +30,7 @@ func (w *world) after() error {
 	}); err != nil {
 		return err
 	}
-	w.powerCut(0)
-	if err := w.checkDisk(); err != nil {
+	if err := w.powerCut(0); err != nil {
 		return err
 	}
 	_, err := w.live(neverCut, func(*life) error { return nil })
@@ -48,7 +45,7 @@ func eachCut(t *testing.T, f func(k int) (cut bool)) {
 		k++
 	}
 	t.Logf("cut at %d disk calls", k)
-	if k < 100 {
+	if k < 80 {
 		t.Errorf("the run made only %d disk calls", k)
 	}
 }
@@ -60,15 +57,19 @@ func TestCrash(t *testing.T) {
 	if os.Getenv("RINGMQ_PROVE") != "" {
 		seeds = 20
 	}
-	for seed := range seeds {
-		for _, keep := range []int{0, 100, 50} {
-			t.Run(fmt.Sprintf("seed=%d/keep=%d", seed, keep), func(t *testing.T) {
+	for seed := range 2 * seeds {
+		for _, keep := range eachKeep {
+			flushSync := seed%2 == 0
+			t.Run(fmt.Sprintf("sync=%v/seed=%d/keep=%d", flushSync, seed, keep), func(t *testing.T) {
 				t.Parallel()
 				eachCut(t, func(k int) bool {
 					w := newWorld(t, seed<<32+uint64(k))
+					w.o.FlushSync, w.o.FlushInterval, w.o.FlushThorough = flushSync, time.Millisecond, time.Millisecond
 					w.disk.TearSectors(k%2 == 1)
 					cut, err := w.live(k, run)
-					w.powerCut(keep)
+					if err == nil {
+						err = w.powerCut(keep)
+					}
 					if err == nil {
 						err = w.after()
 					}
@@ -79,5 +80,69 @@ func TestCrash(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// eachKeep are the fates of what was not synced: nothing, everything, or a random half of it is there.
+var eachKeep = []int{0, 100, 50}
+
+// TestCrashInRecovery cuts the power at every disk call of a recovery, after cuts all over a run.
+func TestCrashInRecovery(t *testing.T) {
+	for _, keep := range eachKeep {
+		t.Run(fmt.Sprintf("keep=%d", keep), func(t *testing.T) {
+			t.Parallel()
+			places := 0
+			for k, more := 5, true; more; k += 7 {
+				for j, recovering := 0, true; recovering && more; j++ {
+					w := newWorld(t, uint64(keep)<<32+uint64(k)<<16+uint64(j))
+					var err error
+					more, err = w.live(k, run)
+					if err == nil {
+						err = w.powerCut(50)
+					}
+					if err == nil {
+						recovering, err = w.live(j, func(*life) error { return nil })
+					}
+					if err == nil {
+						err = w.powerCut(keep)
+					}
+					if err == nil {
+						err = w.after()
+					}
+					if err != nil {
+						t.Fatalf("k=%d j=%d: %v\n%s", k, j, err, &w.log)
+					}
+					places++
+				}
+			}
+			t.Logf("cut at %d places", places)
+		})
+	}
+}
+
+// TestKillThenCrash kills the process at every disk call of a run: what it wrote is in the page cache.
+// The next one shows it, and then the power goes, at once or at a call of its own.
+func TestKillThenCrash(t *testing.T) {
+	for _, keep := range eachKeep {
+		t.Run(fmt.Sprintf("keep=%d", keep), func(t *testing.T) {
+			t.Parallel()
+			eachCut(t, func(k int) bool {
+				w := newWorld(t, uint64(keep)<<32+uint64(k))
+				cut, err := w.live(k, run)
+				if err == nil {
+					_, err = w.live(w.rng.IntN(120), func(l *life) error { return l.sendSome(5) })
+				}
+				if err == nil {
+					err = w.powerCut(keep)
+				}
+				if err == nil {
+					err = w.after()
+				}
+				if err != nil {
+					t.Fatalf("k=%d: %v\n%s", k, err, &w.log)
+				}
+				return cut
+			})
+		})
 	}
 }

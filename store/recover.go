@@ -101,23 +101,21 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
-	if err := s.adoptQueueSize(found); err != nil {
+	if err := s.adoptQueueSize(found, point.QueueFileBytes); err != nil {
 		return err
 	}
 	if len(found) > 0 && s.log.End() == 0 {
 		return fmt.Errorf("store: %s has no files but %s has queues: restore the log, or move the queues away to begin anew", s.o.CommitLogDir, s.queueRoot())
 	}
-	if !aborted {
-		if err := s.makeAbort(); err != nil {
-			return err
-		}
+	if err := s.holdAbort(); err != nil {
+		return err
 	}
 	r := recovery{s: s, point: point, aborted: aborted, trusted: trusted && (!aborted || oursAborted)}
 	if err := r.run(); err != nil {
 		return err
 	}
 	if aborted && !oursAborted {
-		return s.takeAbortOver()
+		return s.writeAbort()
 	}
 	return nil
 }
@@ -230,7 +228,7 @@ func (r *recovery) rebuild() (end int64, err error) {
 	s.queues = map[queueKey]*Queue{}
 	s.keeper = derive.NewKeeper(derive.Config{
 		FS: s.fs, Dir: s.o.Dir, Interval: s.o.QueueFlushInterval, Bytes: s.o.checkpointBytes,
-		Longest: 60 * s.o.QueueFlushInterval, Check: s.o.Check,
+		Longest: 60 * s.o.QueueFlushInterval, Check: s.o.Check, QueueFileBytes: s.o.QueueFileBytes,
 		Position: s.dispatched, Durable: s.log.Durable, Log: s.o.Log,
 	}, r.point)
 	if err := r.attachQueues(); err != nil {
@@ -243,9 +241,6 @@ func (r *recovery) attachQueues() error {
 	s := r.s
 	found, err := queue.List(s.fs, s.queueRoot())
 	if err != nil {
-		return err
-	}
-	if err := s.adoptQueueSize(found); err != nil {
 		return err
 	}
 	for _, f := range found {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +19,7 @@ func (s *Store) lockDir() error {
 		return err
 	}
 	for _, dir := range []string{s.o.Dir, s.o.CommitLogDir} {
-		if err := vfs.MakeDir(s.fs, dir); err != nil {
+		if err := s.makeDir(dir); err != nil {
 			return s.explain(err)
 		}
 	}
@@ -30,6 +31,24 @@ func (s *Store) lockDir() error {
 		return s.explain(err)
 	}
 	s.lock = lock
+	return nil
+}
+
+// makeDir makes dir durable with all that is above it, whether it is new or not: a process that was
+// killed while it made them may have left names that a power cut takes away.
+func (s *Store) makeDir(dir string) error {
+	if err := s.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for at := path.Clean(dir); at != path.Dir(at); at = path.Dir(at) {
+		err := s.fs.SyncDir(path.Dir(at))
+		if errors.Is(err, fs.ErrPermission) { // not ours to look into, so not made by us either
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -94,32 +113,30 @@ func (s *Store) refuseForeignForms() error {
 	return nil
 }
 
-// adoptQueueSize takes the size of the queue files that are there, and refuses another one.
-func (s *Store) adoptQueueSize(found []queue.Found) error {
-	have := int64(0)
+// adoptQueueSize takes the size of the queue files that are there, and refuses another one. known is the
+// size that our checkpoint tells, 0 if there is none; only then a file that is too short is the work of
+// a crash in recovery, and can be repaired. A stock broker's is never short, but for an empty one.
+func (s *Store) adoptQueueSize(found []queue.Found, known int64) error {
+	have := known
 	for _, f := range found {
-		if len(f.Bases) > 1 || f.Bytes > have { // a single file may be short after a crash
-			have = f.Bytes
+		if known == 0 {
+			have = max(have, f.Longest())
 		}
 	}
 	want := s.o.QueueFileBytes
-	switch {
-	case have == 0 && want == 0:
-		s.o.QueueFileBytes = 6_000_000
-	case have == 0:
-	case have%queue.EntryBytes != 0:
-		return fmt.Errorf("store: %s: files of %d bytes hold no whole entries: move the directory away, it is rebuilt", s.queueRoot(), have)
-	case want == 0:
-		s.o.QueueFileBytes = have
-	case want != have:
+	if want != 0 && have != 0 && want != have {
 		return fmt.Errorf("store: %s: its files have %d bytes but %d are configured: set the size to %d, or use another directory", s.queueRoot(), have, want, have)
 	}
-	for i := range found {
-		f := &found[i]
-		f.Short = f.Short || f.Bytes < s.o.QueueFileBytes
-		if len(f.Bases) > 1 && f.Bytes != s.o.QueueFileBytes {
-			return fmt.Errorf("store: %s/%s/%d: its files have %d bytes, others %d: remove the directory, it is rebuilt", s.queueRoot(), f.Topic, f.ID, f.Bytes, s.o.QueueFileBytes)
+	size := cmp.Or(want, have, 6_000_000)
+	if size%queue.EntryBytes != 0 {
+		return fmt.Errorf("store: %s: files of %d bytes hold no whole entries: move the directory away, it is rebuilt", s.queueRoot(), size)
+	}
+	for _, f := range found {
+		short := f.Last == 0 || known != 0 && f.Last < size
+		if f.Bytes != 0 && f.Bytes != size || f.Last != size && !short {
+			return fmt.Errorf("store: %s/%s/%d: a file of %d bytes, others have %d: remove the directory, it is rebuilt", s.queueRoot(), f.Topic, f.ID, f.Longest(), size)
 		}
 	}
+	s.o.QueueFileBytes = size
 	return nil
 }

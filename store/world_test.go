@@ -8,11 +8,13 @@ import (
 	"math/rand/v2"
 	"path"
 	"runtime"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
-	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
 	"ringmq/store/vfs/memfs"
 )
@@ -30,8 +32,10 @@ type world struct {
 	tried      map[place]map[string]bool // every body that was ever appended at a place
 	checkpoint int64                     // newest that was written
 	cutFiles   map[string][]byte         // copies of what was cut
+	tails      [][]byte                  // what crashes left behind the end of the log
 	sites      map[string]bool
 	serial     int
+	sizes      []int        // of records; many end with a sector or a page
 	log        bytes.Buffer // of the last stores, for a failure's text
 }
 
@@ -42,13 +46,13 @@ type place struct {
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
-	o := tinyOptions("/s")
+	o := tinyOptions("/a/s")
 	o.QueueFlushInterval = time.Millisecond
 	o.checkpointBytes = 6 << 10
 	w := &world{
 		t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 7)), o: o,
 		promised: map[place][]byte{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
-		sites: map[string]bool{},
+		sites: map[string]bool{}, sizes: []int{512, 1024, 2048, 700, 3000},
 	}
 	w.o.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return w
@@ -81,13 +85,14 @@ func (w *world) live(k int, story func(*life) error) (cut bool, err error) {
 			err = story(l)
 		}
 		w.promise(l)
+		cut = power.IsCut()
 		l.kill()
 		_ = l.Close() // ends the goroutines; nothing reaches the disk
 	}
 	for _, site := range power.Sites() {
 		w.sites[site] = true
 	}
-	if cut = power.Calls() > k; cut {
+	if cut = cut || l.Store == nil && power.IsCut(); cut {
 		err = dropPowerErrors(err)
 	}
 	return cut, err
@@ -115,13 +120,71 @@ func (l *life) kill() {
 	_ = l.power.MkdirAll("/off")
 }
 
-func (w *world) powerCut(keepPercent int) { w.disk = w.disk.Crash(w.rng, keepPercent) }
+// powerCut takes away what was not synced, as the dice decide, and looks at what is left.
+func (w *world) powerCut(keepPercent int) error {
+	w.disk = w.disk.Crash(w.rng, keepPercent)
+	if err := w.checkTails(); err != nil {
+		return err
+	}
+	if err := stockView(w.t, w.disk, "/a/s"); err != nil {
+		return broken("stock broker: %v", err)
+	}
+	return w.checkLengths()
+}
 
-// promise notes what the store has shown.
+// checkTails looks whether everything that ever stood behind the end of the log still stands somewhere,
+// in the log or in a copy, and notes what stands there now.
+func (w *world) checkTails() error {
+	var files [][]byte
+	for _, dir := range []string{"/a/s/commitlog", "/a/s/cut"} {
+		names, err := w.disk.List(dir)
+		if err != nil {
+			continue // not made yet
+		}
+		for _, name := range names {
+			if info, err := w.disk.Stat(path.Join(dir, name)); err == nil && !info.Dir {
+				files = append(files, readFile(w.t, w.disk, path.Join(dir, name)))
+			}
+		}
+	}
+	for _, tail := range w.tails {
+		if !slices.ContainsFunc(files, func(b []byte) bool { return bytes.Contains(b, tail) }) {
+			return broken("%d bytes behind the log's end were lost without a copy: %.40q", len(tail), tail)
+		}
+	}
+	if tail := logTail(w.t, w.disk); len(tail) > 0 {
+		w.tails = append(w.tails, tail)
+	}
+	return nil
+}
+
+// logTail returns what stands behind the end of the log, up to the end of that file.
+func logTail(t testing.TB, disk *memfs.FS) []byte {
+	names, err := disk.List("/a/s/commitlog")
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		base, err := strconv.ParseInt(name, 10, 64)
+		if err != nil {
+			continue
+		}
+		b := readFile(t, disk, path.Join("/a/s/commitlog", name))
+		if end, full := walkFile(b, base, map[queuePlace]queue.Entry{}); !full {
+			return bytes.Trim(b[end:], "\x00")
+		}
+	}
+	return nil
+}
+
+// promise notes what the store has shown, or without FlushSync only what it called durable.
 func (w *world) promise(l *life) {
-	visible := l.Marks().Visible
+	end := l.Marks().Durable
+	if w.o.FlushSync {
+		end = l.Marks().Visible // not beyond durable, says the mark's promise
+	}
 	for _, p := range l.sent {
-		if p.End <= visible {
+		if p.End <= end {
 			w.promised[place{p.Queue.ID(), p.QueueOffset}] = p.Body
 		}
 	}
@@ -129,7 +192,7 @@ func (w *world) promise(l *life) {
 }
 
 // sendSome appends n messages to three queues, some of them joined, up to five at a time, and waits for
-// some. Sizes are such that records often end with a page.
+// some.
 func (l *life) sendSome(n int) error {
 	for n > 0 {
 		puts := l.somePuts(min(n, 1+l.w.rng.IntN(5)))
@@ -177,7 +240,7 @@ func (l *life) somePuts(n int) []Put {
 		l.w.serial++
 		body := fmt.Appendf(nil, "%d.", l.w.serial)
 		puts[i] = l.put("T", id, body)
-		want := []int{512, 1024, 2048, 700, 3000}[l.w.rng.IntN(5)]
+		want := l.w.sizes[l.w.rng.IntN(len(l.w.sizes))]
 		body = append(body, bytes.Repeat([]byte{byte('a' + l.w.serial%26)}, want-puts[i].Bytes)...)
 		puts[i] = l.put("T", id, body)
 		puts[i].Joined = joined && i > 0
@@ -265,26 +328,16 @@ func (l *life) verifyCutFiles() error {
 	return nil
 }
 
-// checkDisk judges the disk as it is by a stock broker's eyes.
-func (w *world) checkDisk() error {
-	if err := stockView(w.t, w.disk, "/s"); err != nil {
-		return broken("stock broker: %v", err)
-	}
-	return w.checkLengths()
-}
-
 // checkLengths finds files of the log that have not their length.
 func (w *world) checkLengths() error {
-	names, err := w.disk.List("/s/commitlog")
+	names, err := w.disk.List("/a/s/commitlog")
 	if err != nil {
 		return nil // the power went before there was a log
 	}
 	for _, name := range names {
-		if info, err := w.disk.Stat(path.Join("/s/commitlog", name)); err == nil && !info.Dir && info.Size != w.o.SegmentBytes {
+		if info, err := w.disk.Stat(path.Join("/a/s/commitlog", name)); err == nil && !info.Dir && info.Size != w.o.SegmentBytes {
 			return broken("%s has %d bytes", name, info.Size)
 		}
 	}
 	return nil
 }
-
-var _ vfs.FS = (*faultfs.FS)(nil)

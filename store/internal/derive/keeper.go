@@ -30,6 +30,8 @@ type Config struct {
 	Longest  time.Duration // longest time between two checkpoints while messages arrive
 	Check    record.Check  // what new records carry
 
+	QueueFileBytes int64
+
 	Position func() Position // any goroutine
 	Durable  func() int64    // end of the log on the disk; any goroutine
 	Log      *slog.Logger
@@ -221,7 +223,7 @@ func (k *Keeper) prepare(clean bool) error {
 	}
 	c := k.last
 	c.Position, c.Last, c.Durable, c.StoreMs = p.End, p.Last, p.End, p.StoreMs
-	c.Clean, c.Check = clean, k.cfg.Check
+	c.Clean, c.Check, c.QueueFileBytes = clean, k.cfg.Check, k.cfg.QueueFileBytes
 	if p.Last >= 0 {
 		c.Stock.PhysicMs, c.Stock.LogicsMs, c.Stock.LogicsPhys = p.StoreMs, p.StoreMs, p.Last
 	}

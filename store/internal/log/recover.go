@@ -121,10 +121,13 @@ func (l *Log) End() int64 {
 // cacheDropper is a file that can forget what the page cache holds of it.
 type cacheDropper interface{ DropCache() error }
 
-// Sync makes durable what a killed process may have left in the page cache from off on, and then
-// drops the cache there: after a failed flush it holds bytes that the disk does not, and a second
+// Sync makes durable what a killed process may have left in the page cache: the names of the files, and
+// the bytes from off on. Then it drops the cache there: after a failed flush it holds bytes that the disk does not, and a second
 // flush says that all is well.
 func (l *Log) Sync(off int64) error {
+	if err := l.cfg.FS.SyncDir(l.cfg.Dir); err != nil {
+		return fmt.Errorf("store: sync the log's directory: %w", err)
+	}
 	for _, g := range *l.segments.Load() {
 		if g.end() <= off {
 			continue

@@ -23,17 +23,18 @@ import (
 //	 32  i8  durable: the log is on the disk up to here at least
 //	 40  i8  store time of the newest record before the position
 //	 48  i8  1 after a clean stop: nothing follows the position
-//	 56  48  the stock checkpoint that is written after this
-//	104  48  the one that was there before
-//	152  i4  CRC-32C of all before
+//	 56  i8  size of the queues' files
+//	 64  48  the stock checkpoint that is written after this
+//	112  48  the one that was there before
+//	160  i4  CRC-32C of all before
 const (
 	ownName    = "ringmq.checkpoint"
 	ownMagic   = "ringmqck"
 	ownVersion = 1
-	ownBytes   = 156
+	ownBytes   = 164
 )
 
-var _ = [1]struct{}{}[ownBytes-(8+2*4+5*8+2*stockBytes+4)]
+var _ = [1]struct{}{}[ownBytes-(8+2*4+6*8+2*stockBytes+4)]
 
 // ErrNewer means that a newer version of ringmq wrote the file.
 var ErrNewer = errors.New("store: written by a newer version")
@@ -49,10 +50,12 @@ type Checkpoint struct {
 	Clean    bool         // after a clean stop: nothing follows Position
 	Check    record.Check // records behind Position carry it
 	Stock    Stock
+
+	QueueFileBytes int64 // size of the queues' files
 }
 
 // Read reads both files. trusted tells whether ours is there, intact, and newer than the stock one;
-// otherwise only Stock is set.
+// otherwise only Stock is set, and QueueFileBytes if ours tells it.
 func Read(fsys vfs.FS, dir string) (c Checkpoint, trusted bool, err error) {
 	stock, err := readStock(fsys, dir)
 	if err != nil {
@@ -70,7 +73,7 @@ func Read(fsys vfs.FS, dir string) (c Checkpoint, trusted bool, err error) {
 	}
 	c, before := parse(data)
 	if stock != c.Stock && stock != before {
-		return Checkpoint{Stock: stock}, false, nil
+		return Checkpoint{Stock: stock, QueueFileBytes: c.QueueFileBytes}, false, nil
 	}
 	c.Stock = stock
 	return c, true, nil
@@ -97,7 +100,7 @@ func (c Checkpoint) append(dst []byte, before Stock) []byte {
 	dst = append(dst, ownMagic...)
 	dst = binary.BigEndian.AppendUint32(dst, ownVersion)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(c.Check))
-	for _, n := range [...]uint64{uint64(c.Position), uint64(c.Last), uint64(c.Durable), uint64(c.StoreMs), clean} {
+	for _, n := range [...]uint64{uint64(c.Position), uint64(c.Last), uint64(c.Durable), uint64(c.StoreMs), clean, uint64(c.QueueFileBytes)} {
 		dst = binary.BigEndian.AppendUint64(dst, n)
 	}
 	dst = c.Stock.append(dst)
@@ -109,10 +112,10 @@ func parse(b []byte) (c Checkpoint, before Stock) {
 	at := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[i:])) }
 	c = Checkpoint{
 		Check:    record.Check(binary.BigEndian.Uint32(b[12:])),
-		Position: at(16), Last: at(24), Durable: at(32), StoreMs: at(40), Clean: at(48) == 1,
-		Stock: parseStock(b[56:]),
+		Position: at(16), Last: at(24), Durable: at(32), StoreMs: at(40), Clean: at(48) == 1, QueueFileBytes: at(56),
+		Stock: parseStock(b[64:]),
 	}
-	return c, parseStock(b[104:])
+	return c, parseStock(b[112:])
 }
 
 func version(b []byte) uint32 { return binary.BigEndian.Uint32(b[8:]) }

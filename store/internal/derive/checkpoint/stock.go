@@ -62,12 +62,13 @@ func readStock(fsys vfs.FS, dir string) (Stock, error) {
 	return parseStock(b), nil
 }
 
-// writeStock writes the file in place, durable on return: all that changes is in one sector.
+// writeStock writes the file in place: all that changes is in one sector. Its bytes are durable on return.
+// The name of a new one is with the next write of our file, in the same directory; until then a missing
+// file reads as the zeros that were there before.
 func writeStock(fsys vfs.FS, dir string, s Stock) error {
 	name := path.Join(dir, stockName)
 	f, err := fsys.Open(name)
-	created := errors.Is(err, fs.ErrNotExist)
-	if created {
+	if errors.Is(err, fs.ErrNotExist) {
 		f, err = fsys.Create(name)
 	}
 	if err != nil {
@@ -79,11 +80,5 @@ func writeStock(fsys vfs.FS, dir string, s Stock) error {
 	if _, err := f.WriteAt(whole, 0); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if created {
-		return fsys.SyncDir(dir)
-	}
-	return nil
+	return f.Sync()
 }

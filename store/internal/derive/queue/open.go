@@ -16,9 +16,12 @@ type Found struct {
 	Topic string
 	ID    int32
 	Bases []int64 // byte offsets of its files, in order
-	Short bool    // its last file has not its full length
-	Bytes int64   // length of its files
+	Bytes int64   // length of all but the last, 0 if there is only one
+	Last  int64   // length of the last: too short if a crash came in its way
 }
+
+// Longest is the length of its longest file.
+func (f Found) Longest() int64 { return max(f.Bytes, f.Last) }
 
 // List finds the queues under root, which need not exist. Directories without files are left out.
 func List(fsys vfs.FS, root string) ([]Found, error) {
@@ -74,7 +77,7 @@ func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
 	if err != nil {
 		return f, fmt.Errorf("store: list queue files: %w", err)
 	}
-	for i, name := range names {
+	for _, name := range names {
 		file := path.Join(dir, name)
 		info, err := fsys.Stat(file)
 		if err != nil {
@@ -87,17 +90,13 @@ func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
 		if err != nil || len(name) != 20 {
 			return f, fmt.Errorf("store: %s: no file of a queue: move it away", file)
 		}
-		last := i == len(names)-1
-		switch {
-		case f.Bytes == 0 && !last:
-			f.Bytes = info.Size
-		case f.Bytes == 0: // a single file: any length may be the right one
-			f.Bytes = info.Size
-		case info.Size < f.Bytes && last:
-			f.Short = true
-		case info.Size != f.Bytes:
-			return f, fmt.Errorf("store: %s: %d bytes, but the files before it have %d: remove the directory %s, it is rebuilt", file, info.Size, f.Bytes, dir)
+		if f.Bytes == 0 {
+			f.Bytes = f.Last // of the file before, 0 at first
 		}
+		if len(f.Bases) > 0 && f.Last != f.Bytes {
+			return f, fmt.Errorf("store: %s: files of %d and of %d bytes: remove the directory, it is rebuilt", dir, f.Bytes, f.Last)
+		}
+		f.Last = info.Size
 		f.Bases = append(f.Bases, base)
 	}
 	return f, nil
@@ -113,7 +112,7 @@ func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Qu
 	if f.Bases[0]%files.FileBytes != 0 || last-first != int64(len(f.Bases)-1) {
 		return nil, fmt.Errorf("%w: %s: files are missing", ErrGap, q.dir)
 	}
-	if f.Short {
+	if f.Last < files.FileBytes {
 		if err := q.resize(last, files.FileBytes, files.FileBytes); err != nil {
 			return nil, err
 		}
@@ -144,10 +143,10 @@ func (q *Queue) trim(first, last int64) error {
 		if err := q.files.FS.Remove(q.fileName(number)); err != nil {
 			return fmt.Errorf("store: trim queue %s/%d: %w", q.topic, q.id, err)
 		}
-		q.newName = true
+		delete(q.unsynced, number)
 	}
-	q.listed = true
-	if q.tailFrom == q.first { // no entry, no file
+	q.listed, q.newName, q.newDir = true, true, true // names may be of a killed process, too
+	if q.tailFrom == q.first {                       // no entry, no file
 		q.first, q.tailFrom = 0, 0
 		q.max.Store(0)
 		return nil

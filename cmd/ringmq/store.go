@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ringmq/store"
 	"ringmq/store/inspect"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/osfs"
@@ -61,10 +60,6 @@ func (p *storePlace) command(name string) string {
 		line += " --commitlog " + strings.Join(p.logs, ",")
 	}
 	return line
-}
-
-func (p *storePlace) options() store.Options {
-	return store.Options{Dir: p.dir, CommitLogDir: strings.Join(p.logs, ",")}
 }
 
 // disk is the machine's file system; what the store logs goes to complaints.

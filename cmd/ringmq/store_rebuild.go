@@ -16,6 +16,7 @@ import (
 func rebuildCommand() *cobra.Command {
 	var p storePlace
 	var yes bool
+	var queueFileBytes int64
 	cmd := &cobra.Command{
 		Use:   "rebuild DIR",
 		Short: "Make the queues and the checkpoint anew from the log",
@@ -40,10 +41,11 @@ func rebuildCommand() *cobra.Command {
 			if !yes && !confirmed(cmd.InOrStdin(), out) {
 				return &exit{int(r.Level), errors.New("nothing was changed")}
 			}
-			return rebuild(cmd, p)
+			return rebuild(cmd, p, queueFileBytes)
 		},
 	}
 	p.flags(cmd)
+	cmd.Flags().Int64Var(&queueFileBytes, "queue-file-bytes", 0, "size of the new queue files (mappedFileSizeConsumeQueue); default: as the old ones")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -76,11 +78,10 @@ func confirmed(in io.Reader, out io.Writer) bool {
 	return strings.TrimSpace(line) == "yes"
 }
 
-// rebuild does it, and looks at the result.
-func rebuild(cmd *cobra.Command, p storePlace) error {
+// rebuild does it, and looks at the result. queueFileBytes 0 takes the size that the directory has.
+func rebuild(cmd *cobra.Command, p storePlace, queueFileBytes int64) error {
 	fsys, log := disk(cmd.ErrOrStderr())
-	o := p.options()
-	o.Log = log
+	o := store.Options{Dir: p.dir, CommitLogDir: strings.Join(p.logs, ","), QueueFileBytes: queueFileBytes, Log: log}
 	done, err := store.Rebuild(fsys, o)
 	if err != nil {
 		return lookFailed(err)

@@ -43,7 +43,7 @@ func repairCommand() *cobra.Command {
 				fmt.Fprintf(out, "\nNothing was changed. Messages behind the damage can be read by: %s --from %d\nTo cut: %s --yes\n", p.command("dump"), r.End, p.command("repair"))
 				return &exit{code: exitDamaged}
 			}
-			return rebuild(cmd, p)
+			return rebuild(cmd, p, 0)
 		},
 	}
 	p.flags(cmd)
@@ -63,8 +63,8 @@ func printLoss(out io.Writer, r *inspect.Report, p storePlace) {
 		fmt.Fprintf(out, "\nThe log would end at %d. No whole message stands behind that place; those that were there are lost already.\n", r.End)
 		return
 	}
-	fmt.Fprintf(out, "\nThe log would be cut at %d. That loses %d whole messages and %d places without one, %s in all,\nstored from %s to %s:\n\n",
-		r.End, l.Records, l.Gaps, showBytes(l.Bytes), showTime(l.FirstMs), showTime(l.LastMs))
+	fmt.Fprintf(out, "\nThe log would be cut at %d. That loses %d whole messages (%s, bad places: %d),\nstored from %s to %s:\n\n",
+		r.End, l.Records, showBytes(l.Bytes), l.Gaps, showTime(l.FirstMs), showTime(l.LastMs))
 	fmt.Fprintf(out, "  %10s  %-21s  %s\n", "messages", "queue offsets", "queue")
 	for _, q := range l.Queues {
 		fmt.Fprintf(out, "  %10d  %-21s  %q/%d\n", q.Count, fmt.Sprintf("%d to %d", q.First, q.Last), q.Topic, q.QueueID)

@@ -69,6 +69,7 @@ func TestDamageIsFound(t *testing.T) {
 		{"a file of the log is short", theirs + "roll", edited(rollLog2, cutTo(60000)), rollLog2[1:], Damaged, WrongLength, 131072},
 		{"an empty next file", theirs + "roll", added("/commitlog/00000000000000327680", ""), "commitlog/00000000000000327680", Repairable, Empty, 327680},
 		{"a prepared next file", theirs + "roll", added("/commitlog/00000000000000327680", string(make([]byte, 65536))), "commitlog/00000000000000327680", OK, Prepared, 327680},
+		{"a file of the log with an odd name", theirs + "roll", added("/commitlog/00000000000000327681", string(make([]byte, 65536))), "commitlog/00000000000000327681", Damaged, Stray, -1},
 		{"a stray in the log", theirs + "roll", added("/commitlog/notes.txt", "x"), "commitlog/notes.txt", Damaged, Stray, -1},
 
 		{"an entry's place is wrong", theirs + "roll", edited(rollQueue, flip(20*7+7)), rollFile, Repairable, Wrong, 7},
@@ -171,4 +172,28 @@ func TestLogElsewhere(t *testing.T) {
 	if v := find(t, verify(t, fsys, Options{Dir: "/"}), "commitlog"); v.Level != Damaged || v.Kind != MissingFile {
 		t.Errorf("%+v", v)
 	}
+}
+
+// FuzzVerify: whatever one of the files holds, there is a report.
+func FuzzVerify(f *testing.F) {
+	archives := []string{ours + "lmq", ours + "ext", ours + "bcq", theirs + "plain"}
+	files := []string{
+		"/commitlog/00000000000000000000", lightQueue, extFile, batchQueue, "/consumequeue/ExtT/0/00000000000000000000",
+		"/index/20261130031144683", "/config/topics.json", "/checkpoint", "/ringmq.checkpoint", "/abort",
+	}
+	for a, archive := range archives {
+		fsys := unpack(f, archive+".tar.gz")
+		for i, name := range files {
+			if info, err := fsys.Stat(name); err == nil {
+				f.Add(uint(a), uint(i), readFile(f, fsys, name)[:min(info.Size, 3000)])
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, archive, file uint, b []byte) {
+		fsys := unpack(t, archives[archive%uint(len(archives))]+".tar.gz")
+		writeFile(t, fsys, files[file%uint(len(files))], b)
+		if r := verify(t, fsys, Options{Dir: "/", Workers: 1}); len(r.Verdicts) == 0 {
+			t.Error("no verdict")
+		}
+	})
 }

@@ -21,8 +21,8 @@ type logFile struct {
 	base int64
 }
 
-// listLog finds the files of the log in all its directories. Files of another length than the first
-// one, and strays, get a verdict here and are left out of the rest.
+// listLog finds the files of the log in all its directories. Files of another length than
+// most, and strays, get a verdict here and are left out of the rest.
 func (d *Dir) listLog() error {
 	var sizes []int64
 	for _, dir := range d.o.CommitLogDirs {
@@ -67,6 +67,8 @@ func (d *Dir) dropOddLengths(sizes []int64) {
 	kept := d.logs[:0]
 	for i, f := range d.logs {
 		switch {
+		case sizes[i] == d.size && d.size > 0 && f.base%d.size != 0:
+			d.oddFiles = append(d.oddFiles, verdict(d.rel(f.name), Damaged, Stray, "its name is no multiple of the files' %d bytes, and no store opens beside it: move it away", d.size))
 		case sizes[i] == d.size && d.size > 0:
 			kept = append(kept, f)
 		case sizes[i] == 0 && f.base == newest:

@@ -16,6 +16,9 @@ import (
 // batchEntryBytes is the size of an entry of a BatchConsumeQueue.
 const batchEntryBytes = 46
 
+// maxQueueFileBytes bounds the memory that looking at a file takes: a bit for each entry.
+const maxQueueFileBytes = 1 << 30
+
 type queueKey struct {
 	topic string
 	id    int32
@@ -171,6 +174,10 @@ func (qs *queues) listFiles(q *queueDir) {
 		base, err := parseName(name)
 		if err != nil {
 			qs.odd = append(qs.odd, verdict(qs.d.rel(file), Repairable, Stray, "no file of a queue, and no store opens beside it: move it away"))
+			continue
+		}
+		if info.Size > maxQueueFileBytes {
+			qs.odd = append(qs.odd, verdict(qs.d.rel(file), Repairable, WrongLength, "%d bytes are more than a queue file ever has", info.Size))
 			continue
 		}
 		q.files = append(q.files, queueFile{name: file, base: base, size: info.Size, seen: make([]uint64, info.Size/unit/64+1)})

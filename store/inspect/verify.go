@@ -35,7 +35,7 @@ func (d *Dir) Verify(ctx context.Context) (*Report, error) {
 	r.add(d.oddFiles...)
 	r.add(log.verdicts...)
 	r.add(d.judgeNoLog(s, qs)...)
-	r.addQueues(qs, max(log.end, newestEnd(all)))
+	r.addQueues(qs, s.point.QueueFileBytes, max(log.end, newestEnd(all)))
 	r.add(d.judgeIndex(max(log.end, newestEnd(all)), qs.held)...)
 	r.add(verdicts...)
 	r.add(config...)
@@ -82,9 +82,9 @@ func (r *Report) add(all ...Verdict) {
 }
 
 // addQueues adds the verdicts on the queues and all that belongs to them.
-func (r *Report) addQueues(qs *queues, logEnd int64) {
+func (r *Report) addQueues(qs *queues, fileBytes, logEnd int64) {
 	r.add(qs.odd...)
-	odd := qs.lengths(0)
+	odd := qs.lengths(fileBytes)
 	slices.SortFunc(odd, func(a, b Verdict) int { return slices.Compare([]string{a.File}, []string{b.File}) })
 	r.add(odd...)
 	for _, q := range qs.sorted() {

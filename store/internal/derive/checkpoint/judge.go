@@ -26,7 +26,7 @@ func Judge(own, stock []byte) (c Checkpoint, trusted bool, err error) {
 	}
 	c, before := parse(own)
 	if s != c.Stock && s != before {
-		return Checkpoint{Stock: s}, false, nil
+		return Checkpoint{Stock: s, QueueFileBytes: c.QueueFileBytes}, false, nil
 	}
 	c.Stock = s
 	return c, true, nil

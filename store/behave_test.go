@@ -1,0 +1,231 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"ringmq/store/record"
+	"ringmq/store/vfs/faultfs"
+	"ringmq/store/vfs/memfs"
+)
+
+// TestStoreTimeNeverGoesBack: a clock that is set back does not make store times go back, also over a
+// restart.
+func TestStoreTimeNeverGoesBack(t *testing.T) {
+	fsys, now := memfs.New(1), int64(1000)
+	o := tinyOptions("/s")
+	o.Now = func() time.Time { return time.UnixMilli(now) }
+	h := openTest(t, fsys, o)
+	var times []int64
+	send := func() {
+		puts := []Put{h.put("T", 0, []byte("x"))}
+		if !h.send(puts...) {
+			t.Fatal(h.Err())
+		}
+		times = append(times, puts[0].StoreMs)
+	}
+	send()
+	now = 400
+	send()
+	if got := h.Stats().ClockBackMs; got != 600 {
+		t.Errorf("clock back by %d", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h = openTest(t, fsys, o)
+	defer h.Close()
+	send()
+	now = 2000
+	send()
+	if want := []int64{1000, 1000, 1000, 2000}; fmt.Sprint(times) != fmt.Sprint(want) {
+		t.Errorf("store times %v, want %v", times, want)
+	}
+}
+
+// TestWatch: a watched queue is reported once, after its messages are shown and before the marks are.
+func TestWatch(t *testing.T) {
+	var events []string
+	var h *harness
+	o := tinyOptions("/s")
+	o.OnArrive = func(q *Queue) {
+		events = append(events, fmt.Sprintf("%s/%d max=%d visible=%v", q.Topic(), q.ID(), q.Max(), h.Marks().Visible > 0))
+	}
+	h = openTest(t, memfs.New(1), o)
+	h.OpenQueue("T", 1).Watch()
+	for range 2 {
+		if !h.send(h.put("T", 0, []byte("x")), h.put("T", 1, []byte("y"))) {
+			t.Fatal(h.Err())
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(events) != "[T/1 max=1 visible=true]" {
+		t.Errorf("events %v", events)
+	}
+}
+
+// TestFailureIsFinal: after a flush that failed nothing is acknowledged or taken, and what was visible is
+// still read; the next process finds it too.
+func TestFailureIsFinal(t *testing.T) {
+	disk := memfs.New(1)
+	power := faultfs.Wrap(disk)
+	o := tinyOptions("/s")
+	var failed error
+	o.FlushDepth = 1
+	h := openTest(t, power, o)
+	if !h.send(h.put("T", 0, []byte("good"))) {
+		t.Fatal(h.Err())
+	}
+	power.FailAt(power.Calls()+1, syscall.EIO) // after the write: the flush
+	if h.send(h.put("T", 0, []byte("bad"))) {
+		t.Error("acknowledged after a failed flush")
+	}
+	if failed = h.Err(); !errors.Is(failed, ErrFailed) || !errors.Is(failed, syscall.EIO) {
+		t.Errorf("failed with %v", failed)
+	}
+	if err := h.Reserve(100); !errors.Is(err, ErrFailed) {
+		t.Errorf("reserve: %v", err)
+	}
+	if got := h.body("T", 0, 0); string(got) != "good" {
+		t.Errorf("read %q", got)
+	}
+	if q := h.Queue("T", 0); q.Max() != 1 {
+		t.Errorf("queue shows %d messages", q.Max())
+	}
+	if err := h.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("close: %v", err)
+	}
+	h = openTest(t, disk, o)
+	defer h.Close()
+	if got := h.body("T", 0, 0); string(got) != "good" {
+		t.Errorf("after a restart: %q", got)
+	}
+}
+
+// TestQueueWriteFails: entries that cannot be written stay readable; sends are refused until they can.
+func TestQueueWriteFails(t *testing.T) {
+	power := faultfs.Wrap(memfs.New(1))
+	o := tinyOptions("/s")
+	o.QueueFlushInterval, o.checkpointBytes, o.SegmentBytes = time.Millisecond, 4<<10, 1<<20
+	h := openTest(t, power, o)
+	defer h.Close()
+	for k := range 3 { // the write and flush of the message, then the keeper's first
+		power.FailAt(power.Calls()+2+k, syscall.ENOSPC)
+	}
+	if !h.send(h.put("T", 0, bytes.Repeat([]byte("x"), 5<<10))) {
+		t.Fatal(h.Err())
+	}
+	for h.keeper.Err() == nil {
+		runtime.Gosched()
+	}
+	if err := h.Reserve(100); err != nil && !errors.Is(err, ErrNoSpace) { // it may have been repaired since
+		t.Errorf("reserve: %v", err)
+	}
+	if got := h.body("T", 0, 0); len(got) != 5<<10 {
+		t.Errorf("read %d bytes", len(got))
+	}
+	for h.Stats().Checkpoint == 0 {
+		runtime.Gosched()
+	}
+	for h.keeper.Err() != nil {
+		runtime.Gosched()
+	}
+	if !h.send(h.put("T", 0, []byte("y"))) {
+		t.Fatal(h.Err())
+	}
+}
+
+// TestGetStopsWhereAsked: counts, bytes and filters.
+func TestGetStopsWhereAsked(t *testing.T) {
+	o := tinyOptions("/s")
+	o.QueueFileBytes = 60_000
+	h := openTest(t, memfs.New(1), o)
+	defer h.Close()
+	const n = 1000
+	for i := 0; i < n; i += 20 {
+		var puts []Put
+		for j := range 20 {
+			p := h.put("T", 0, []byte("x"))
+			p.Props = fmt.Appendf(nil, "TAGS\x01%d\x02", (i+j)%2)
+			p.Bytes, _ = h.RecordBytes(&p.Message)
+			puts = append(puts, p)
+		}
+		if !h.send(puts...) {
+			t.Fatal(h.Err())
+		}
+	}
+	odd := func(code int64) bool { return code == record.TagsCode([]byte("1")) }
+	one := h.put("T", 0, []byte("x")).Bytes
+	for _, tc := range []struct {
+		get         Get
+		status      Status
+		count, runs int
+		next        int64
+	}{
+		{Get{Offset: 0, MaxCount: 10, MaxBytes: 1 << 20}, Found, 10, 1, 10},
+		{Get{Offset: 5, MaxCount: 10, MaxBytes: 3*one + 1}, Found, 3, 1, 8},
+		{Get{Offset: 5, MaxCount: 10, MaxBytes: 1}, Found, 1, 1, 6},
+		{Get{Offset: 0, MaxCount: 3, MaxBytes: 1 << 20, Match: odd}, Found, 3, 3, 6},
+		{Get{Offset: 0, MaxCount: 10, MaxBytes: 1 << 20, Match: func(int64) bool { return false }}, NoMatchedMessage, 0, 0, 800},
+		{Get{Offset: n - 1, MaxCount: 10, MaxBytes: 1 << 20}, Found, 1, 1, n},
+		{Get{Offset: n, MaxCount: 1}, OffsetOverflowOne, 0, 0, n},
+		{Get{Offset: n + 1, MaxCount: 1}, OffsetOverflowBadly, 0, 0, n},
+		{Get{Offset: -1, MaxCount: 1}, OffsetTooSmall, 0, 0, 0},
+	} {
+		var got Got
+		if err := h.Get(h.Queue("T", 0), tc.get, &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != tc.status || got.Count != tc.count || len(got.Runs) != tc.runs || got.Next != tc.next {
+			t.Errorf("%+v: %v, %d messages in %d runs, next %d; want %v, %d, %d, %d", tc.get, got.Status, got.Count, len(got.Runs), got.Next, tc.status, tc.count, tc.runs, tc.next)
+		}
+	}
+	var got Got
+	if err := h.Get(nil, Get{}, &got); err != nil || got.Status != NoMatchedLogicQueue {
+		t.Errorf("no queue: %v %v", got.Status, err)
+	}
+	if err := h.Get(h.OpenQueue("T", 9), Get{}, &got); err != nil || got.Status != NoMessageInQueue {
+		t.Errorf("new queue: %v %v", got.Status, err)
+	}
+}
+
+// TestEntriesThatPointNowhere: entries of a damaged queue file are not served, whatever they say.
+func TestEntriesThatPointNowhere(t *testing.T) {
+	fsys := memfs.New(1)
+	unpack(t, fsys, "roll")
+	f, err := fsys.Open("/consumequeue/RollA/0/00000000000000000000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0, 0, 0, 0, 0, 0, 2, 1}, 3*20); err != nil { // entry 3 points to 513
+		t.Fatal(err)
+	}
+	h := openTest(t, fsys, Options{Dir: "/"})
+	defer h.Close()
+	var got Got
+	for _, tc := range []struct {
+		from   int64
+		max    int
+		status Status
+		count  int
+	}{{3, 1, Found, 1}, {2, 3, Found, 3}} {
+		if err := h.Get(h.Queue("RollA", 0), Get{Offset: tc.from, MaxCount: tc.max, MaxBytes: 1 << 20}, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range runRecords(t, h, &got) {
+			if at == 513 {
+				t.Errorf("served bytes at %d, where no record begins", at)
+			}
+		}
+		if got.Status != tc.status || got.Count != tc.count {
+			t.Errorf("from %d: %v, %d messages", tc.from, got.Status, got.Count)
+		}
+	}
+}

@@ -36,7 +36,8 @@ func Rebuild(fsys vfs.FS, o Options) (Recovered, error) {
 }
 
 // dropDerived removes what the log can give again, once nothing speaks against opening the log. The
-// checkpoint goes first: without it nothing else is believed.
+// checkpoint goes first, durably: without it nothing else is believed. The mark of an unclean stop was
+// in the same directory before, so that no power cut takes it away and not the checkpoint.
 func (s *Store) dropDerived() error {
 	if err := s.refuseForeignForms(); err != nil {
 		return err
@@ -49,9 +50,6 @@ func (s *Store) dropDerived() error {
 	}
 	if err := s.holdAbort(); err != nil {
 		return err
-	}
-	if err := s.fs.SyncDir(s.o.Dir); err != nil { // that of a killed process too
-		return s.explain(err)
 	}
 	for _, name := range []string{"ringmq.checkpoint", "ringmq.checkpoint.bak", "checkpoint"} {
 		if err := s.fs.Remove(path.Join(s.o.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -19,7 +19,7 @@ func TestConsumeFrom(t *testing.T) {
 		eventually(t, 60*time.Second, "the group that came first", early.allHandled)
 		for _, fromFirst := range []bool{true, false} {
 			late := newLedger()
-			late.acked = early.acked
+			late.expect(early)
 			c.consume(t, n, subscription{group: unique(t, "late"), topic: topic, fromFirst: fromFirst}, late.handle)
 			eventually(t, 60*time.Second, fmt.Sprintf("a late group (fromFirst=%v)", fromFirst), late.allHandled)
 			late.checkOnce(t)
@@ -78,7 +78,7 @@ func TestBroadcast(t *testing.T) {
 		}
 		sendAll(t, sent, c.producer(t, n), topic, 500, 100)
 		for i, l := range seen {
-			l.acked = sent.acked
+			l.expect(sent)
 			eventually(t, 60*time.Second, fmt.Sprintf("consumer %d", i), l.allHandled)
 			l.checkOnce(t)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -95,7 +96,8 @@ func (j *jvm) read(out io.Reader) {
 	for lines.Scan() {
 		var l driverLine
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			l = driverLine{Error: fmt.Sprintf("line %.200q: %v", lines.Bytes(), err)}
+			fmt.Fprintf(os.Stderr, "interop: the driver printed %.200q: %v\n", lines.Bytes(), err)
+			continue
 		}
 		j.mu.Lock()
 		done, handle := j.waiting[l.ID], j.handle[l.Name]

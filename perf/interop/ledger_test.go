@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -25,6 +26,16 @@ func (l *ledger) ack(id string, a ack) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.acked[id] = a
+}
+
+// expect takes over what sent had acknowledged: this ledger's consumer must get it too.
+func (l *ledger) expect(sent *ledger) {
+	sent.mu.Lock()
+	acked := maps.Clone(sent.acked)
+	sent.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acked = acked
 }
 
 // handle fits as the handler of a consumer.

@@ -51,9 +51,9 @@ type load struct {
 
 // pace bounds a load: the pause of each sender between two messages, and after a failure.
 const (
-	pace       = 4 * time.Millisecond
+	pace       = 8 * time.Millisecond
 	afterFault = 50 * time.Millisecond
-	loadLimit  = 60_000 // messages of one load, whatever happens
+	loadLimit  = 100_000 // messages of one load, whatever happens
 )
 
 // startLoad sends messages of 100 to 3000 bytes from several goroutines until finish or the limit.

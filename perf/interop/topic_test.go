@@ -50,7 +50,7 @@ func TestAutoCreate(t *testing.T) {
 		for _, reader := range clients {
 			r := newLedger()
 			reader.consume(t, n, subscription{group: unique(t, "g"), topic: topic, fromFirst: true}, r.handle)
-			r.acked = l.acked
+			r.expect(l)
 			eventually(t, 60*time.Second, "all of them at a "+reader.name()+" consumer", r.allHandled)
 			r.checkOnce(t)
 		}

@@ -1,0 +1,34 @@
+package derive
+
+import (
+	"testing"
+
+	"ringmq/store/record"
+)
+
+// TestTags: a delayed message's entry holds the time of its delivery, any other the hash of its tags
+// (values of the stock broker 5.5.0).
+func TestTags(t *testing.T) {
+	for _, tc := range []struct {
+		topic, props string
+		code         int64
+		relative     bool
+	}{
+		{"T", "", 0, false},
+		{"T", "TAGS\x01TagA\x02", 2598919, false},
+		{"T", "TAGS\x01TagA\x02DELAY\x013\x02", 2598919, false},
+		{scheduleTopic, "TAGS\x01TagA\x02DELAY\x013\x02", 10_000, true},
+		{scheduleTopic, "DELAY\x0199\x02", 2 * 3600 * 1000, true},
+		{scheduleTopic, "TAGS\x01TagA\x02DELAY\x010\x02", 2598919, false},
+		{scheduleTopic, "TAGS\x01TagA\x02DELAY\x01x\x02", 2598919, false},
+	} {
+		if code, relative := Tags(tc.topic, []byte(tc.props)); code != tc.code || relative != tc.relative {
+			t.Errorf("%s %q: %d %v, want %d %v", tc.topic, tc.props, code, relative, tc.code, tc.relative)
+		}
+	}
+	for flag, want := range map[int32]bool{0: true, record.SysPrepared: false, record.SysCommit: true, record.SysRollback: false, record.SysCompressed: true} {
+		if InQueue(flag) != want {
+			t.Errorf("flag %#x: in queue %v", flag, !want)
+		}
+	}
+}

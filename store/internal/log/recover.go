@@ -260,20 +260,37 @@ func (t Tail) skipBlank() int64 {
 // chunkBytes is how much of the log is looked at at a time behind its end.
 const chunkBytes = 256 << 10
 
-// eachChunk calls f for the bytes from off to the end of the last file, in pieces that begin at
-// multiples of the page size except the first. f must not keep chunk.
+// dataSeeker is a file that knows where nothing was ever written.
+type dataSeeker interface {
+	// SeekData returns the first offset from off on that may hold anything but zeros.
+	SeekData(off int64) (int64, error)
+}
+
+// eachChunk calls f for the bytes from off to the end of the last file, in pieces that end at multiples
+// of the page size. Pieces of zeros may be left out. f must not keep chunk.
 func (l *Log) eachChunk(off int64, f func(at int64, chunk []byte) error) error {
 	buf := make([]byte, chunkBytes)
 	for off < l.End() {
 		g := l.find(off)
-		chunk := buf[:min(chunkBytes-off%pageBytes, g.end()-off)]
-		if _, err := g.file.ReadAt(chunk, off-g.base); err != nil {
-			return fmt.Errorf("store: read segment %s at %d: %w", segmentName(g.base), off-g.base, err)
+		in := off - g.base
+		if s, ok := g.file.(dataSeeker); ok {
+			data, err := s.SeekData(in)
+			if err != nil {
+				return fmt.Errorf("store: look for data in segment %s: %w", segmentName(g.base), err)
+			}
+			if in = max(in, data/pageBytes*pageBytes); in >= g.size {
+				off = g.end()
+				continue
+			}
 		}
-		if err := f(off, chunk); err != nil {
+		chunk := buf[:min(chunkBytes-in%pageBytes, g.size-in)]
+		if _, err := g.file.ReadAt(chunk, in); err != nil {
+			return fmt.Errorf("store: read segment %s at %d: %w", segmentName(g.base), in, err)
+		}
+		if err := f(g.base+in, chunk); err != nil {
 			return err
 		}
-		off += int64(len(chunk))
+		off = g.base + in + int64(len(chunk))
 	}
 	return nil
 }

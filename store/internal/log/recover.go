@@ -260,37 +260,63 @@ func (t Tail) skipBlank() int64 {
 // chunkBytes is how much of the log is looked at at a time behind its end.
 const chunkBytes = 256 << 10
 
-// dataSeeker is a file that knows where nothing was ever written.
-type dataSeeker interface {
-	// SeekData returns the first offset from off on that may hold anything but zeros.
-	SeekData(off int64) (int64, error)
+// sparse is a file that knows where nothing was ever written.
+type sparse interface {
+	// NextData returns the first range from off on that may hold anything but zeros, [size, size) if
+	// there is none. What was read before may count.
+	NextData(off int64) (from, to int64, err error)
 }
 
-// eachChunk calls f for the bytes from off to the end of the last file, in pieces that end at multiples
-// of the page size. Pieces of zeros may be left out. f must not keep chunk.
+// eachChunk calls f for the bytes from off to the end of the last file, in order and in pieces of at most
+// chunkBytes. Zeros may be left out. f must not keep chunk.
 func (l *Log) eachChunk(off int64, f func(at int64, chunk []byte) error) error {
 	buf := make([]byte, chunkBytes)
 	for off < l.End() {
 		g := l.find(off)
-		in := off - g.base
-		if s, ok := g.file.(dataSeeker); ok {
-			data, err := s.SeekData(in)
-			if err != nil {
-				return fmt.Errorf("store: look for data in segment %s: %w", segmentName(g.base), err)
-			}
-			if in = max(in, data/pageBytes*pageBytes); in >= g.size {
-				off = g.end()
-				continue
+		ranges, err := g.dataBehind(off - g.base)
+		if err != nil {
+			return err
+		}
+		for _, r := range ranges {
+			if err := g.eachChunk(r[0], r[1], buf, f); err != nil {
+				return err
 			}
 		}
-		chunk := buf[:min(chunkBytes-in%pageBytes, g.size-in)]
+		off = g.end()
+	}
+	return nil
+}
+
+// dataBehind returns the ranges of the file that may hold anything but zeros, from in on.
+func (g *segment) dataBehind(in int64) (ranges [][2]int64, err error) {
+	s, ok := g.file.(sparse)
+	if !ok {
+		return [][2]int64{{in, g.size}}, nil
+	}
+	for in < g.size {
+		from, to, err := s.NextData(in)
+		if err != nil {
+			return nil, fmt.Errorf("store: look for data in segment %s: %w", segmentName(g.base), err)
+		}
+		if from >= g.size {
+			break
+		}
+		ranges = append(ranges, [2]int64{from, min(to, g.size)})
+		in = to
+	}
+	return ranges, nil
+}
+
+func (g *segment) eachChunk(in, end int64, buf []byte, f func(at int64, chunk []byte) error) error {
+	for in < end {
+		chunk := buf[:min(chunkBytes-in%pageBytes, end-in)]
 		if _, err := g.file.ReadAt(chunk, in); err != nil {
 			return fmt.Errorf("store: read segment %s at %d: %w", segmentName(g.base), in, err)
 		}
 		if err := f(g.base+in, chunk); err != nil {
 			return err
 		}
-		off = g.base + in + int64(len(chunk))
+		in += int64(len(chunk))
 	}
 	return nil
 }

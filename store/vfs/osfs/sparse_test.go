@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSeekData: nothing that was written is passed over, before and after it is on the disk.
-func TestSeekData(t *testing.T) {
+// TestNextData: nothing that was written is passed over, before and after it is on the disk.
+func TestNextData(t *testing.T) {
 	f, err := New(Options{}).Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)
@@ -20,11 +20,15 @@ func TestSeekData(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, when := range []string{"in the cache", "on the disk"} {
-		for _, tc := range []struct{ from, most int64 }{{0, at}, {at, at}, {at + 1, size}} {
-			got, err := f.(*file).SeekData(tc.from)
-			if err != nil || got < tc.from || got > tc.most {
-				t.Errorf("%s: data from %d on: at %d, %v; want %d at most", when, tc.from, got, err, tc.most)
+		for _, off := range []int64{0, at} {
+			from, to, err := f.(*file).NextData(off)
+			if err != nil || from < off || from > at || to <= at {
+				t.Errorf("%s: data from %d on: %d to %d, %v; the byte is at %d", when, off, from, to, err, at)
 			}
+		}
+		from, to, err := f.(*file).NextData(size)
+		if err != nil || from != size || to != size {
+			t.Errorf("%s: data behind the end: %d to %d, %v", when, from, to, err)
 		}
 		if err := f.Sync(); err != nil {
 			t.Fatal(err)

@@ -229,3 +229,25 @@ func TestEntriesThatPointNowhere(t *testing.T) {
 		}
 	}
 }
+
+// TestDamageKeepsACopy: whole records behind a damaged one are cut with it, as a stock broker does, but
+// they are counted and kept.
+func TestDamageKeepsACopy(t *testing.T) {
+	fsys := memfs.New(1)
+	unpack(t, fsys, "tornmid")
+	h := openTest(t, fsys, Options{Dir: "/"})
+	defer h.Close()
+	found := h.Stats().Recovered
+	if found.CutValid != 7 || found.CutFile == "" {
+		t.Fatalf("%+v, want 7 whole records and a copy", found)
+	}
+	b := readFile(t, fsys, found.CutFile)
+	if int64(len(b)) != found.CutBytes {
+		t.Errorf("the copy has %d bytes, %d were cut", len(b), found.CutBytes)
+	}
+	last := b[len(b)-266:] // as the archive's description says of the last record
+	var r record.Record
+	if err := record.Verify(last, found.End+found.CutBytes-266, &r); err != nil {
+		t.Errorf("the last record of the copy: %v", err)
+	}
+}

@@ -71,6 +71,7 @@ func TestGolden(t *testing.T) {
 		"nocq",     // no queues at all
 		"zerotail", // the last record lost all but its size
 		"torn",     // the last record lost its end; nothing in it tells, so a stock broker takes it
+		"tornmid",  // a byte of the eighth record from the end: cut there, with a copy
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys, g := memfs.New(1), loadGolden(t, name)

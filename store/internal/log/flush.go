@@ -8,12 +8,19 @@ import (
 
 // flight is a flush that was begun. Flights are kept in the order of what they cover; they may
 // complete in any order.
+//
+// A flight that covers fresh blocks, reserved and never written before, is flushed twice. On ext4 (Linux
+// 6.18) their data may reach the disk and the note that it is data fail, because the journal has just
+// been aborted: fdatasync says OK, and after the next start zeros are read there. The journal was aborted
+// before that OK, so a flush that begins after it is refused.
 type flight struct {
-	id   uint64
-	slot int   // index into every segment's slots, in use by this flight alone
-	end  int64 // everything below is covered by this flight and those before it
-	n    int64 // bytes that it covers
-	done bool
+	id    uint64
+	slot  int   // index into every segment's slots, in use by this flight alone
+	end   int64 // everything below is covered by this flight and those before it
+	n     int64 // bytes that it covers
+	g     *segment
+	again bool // a second flush is due after this one
+	done  bool
 }
 
 // flushes is the writer's view of its flush slots. Writer goroutine only.
@@ -41,10 +48,13 @@ func (f *flushes) begin(g *segment, end, n int64) {
 	}
 	f.busy[slot] = true
 	f.nextID++
-	f.flying = append(f.flying, flight{id: f.nextID, slot: slot, end: end, n: n})
+	f.flying = append(f.flying, flight{id: f.nextID, slot: slot, end: end, n: n, g: g, again: g.fresh})
+	g.fresh = false
 	f.bytes += n
-	f.engine.Begin(g.slots[slot], f.nextID)
+	f.send(&f.flying[len(f.flying)-1])
 }
+
+func (f *flushes) send(p *flight) { f.engine.Begin(p.g.slots[p.slot], p.id) }
 
 // reap takes completions, waiting as Engine.Reap does, and returns the new end of the contiguous
 // prefix of completed flushes, or durable if it did not move. The first flush that failed ends it: later
@@ -57,13 +67,23 @@ func (f *flushes) reap(durable int64, wait time.Duration) (int64, error) {
 		}
 		for i := range f.flying {
 			if f.flying[i].id == c.ID {
-				f.flying[i].done = true
-				f.busy[f.flying[i].slot] = false
+				f.landed(&f.flying[i])
 			}
 		}
 		durable = f.popDone(durable)
 	}
 	return durable, nil
+}
+
+// landed takes note of a flush that succeeded, or begins the second.
+func (f *flushes) landed(p *flight) {
+	if p.again {
+		p.again = false
+		f.send(p)
+		return
+	}
+	p.done = true
+	f.busy[p.slot] = false
 }
 
 func (f *flushes) popDone(durable int64) int64 {

@@ -45,8 +45,9 @@ type segment struct {
 	shared *uring.File // counts readers; closes file and slots when the last is gone
 	slots  []vfs.Slot  // one per flush in flight
 
-	// Writer goroutine only: bytes below it have blocks that were written at least once.
-	zeroed int64
+	// Writer goroutine only.
+	zeroed int64 // bytes below it have blocks that were written at least once
+	fresh  bool  // some of those were written for the first time since a flush was begun
 }
 
 func (g *segment) end() int64 { return g.base + g.size }

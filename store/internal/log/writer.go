@@ -109,7 +109,9 @@ func (w *writer) write(p piece) error {
 	if _, err := g.file.WriteVec(w.vec[:], p.off-g.base); err != nil {
 		return fmt.Errorf("write %d bytes at %d: %w", p.n, p.off, err)
 	}
-	g.zeroed = max(g.zeroed, pad)
+	if pad > g.zeroed {
+		g.fresh, g.zeroed = true, pad
+	}
 	l.staging.written(p.n, p.blanks)
 	w.written = p.end()
 	l.writtenTo.Store(w.written)

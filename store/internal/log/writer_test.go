@@ -172,6 +172,42 @@ func TestFlushOrder(t *testing.T) {
 	}
 }
 
+// TestFreshBlocksAreFlushedTwice: the power went while a flush wrote blocks of a segment for the first time.
+// ext4 could no longer note in its journal that they are data, fdatasync said OK all the same, and after the
+// next start acknowledged messages were zeros. Such a flush counts when a second one has succeeded.
+func TestFreshBlocksAreFlushedTwice(t *testing.T) {
+	for _, second := range []error{nil, syscall.EIO} {
+		t.Run(fmt.Sprint(second), func(t *testing.T) {
+			disk := memfs.New(1)
+			r := newRig(t, disk, disk, func(c *Config) { c.SegmentBytes = 1 << 20 })
+			defer r.shut()
+			before := int64(0)
+			for before < zeroStepBytes-50<<10 {
+				before = r.append(50<<10, 'x')
+				r.await(func() bool { return r.Durable() == before })
+			}
+			disk.HoldFlushes()
+			end := r.inFlight(50<<10, 1)
+			if end <= zeroStepBytes {
+				t.Fatalf("nothing fresh below %d", end)
+			}
+			disk.Release(0, nil)
+			disk.WaitHeld(1)
+			if got := r.Durable(); got != before {
+				t.Errorf("durable up to %d after one flush, want %d", got, before)
+			}
+			disk.Release(0, second)
+			if second != nil {
+				if err := r.awaitFailed(); !errors.Is(err, second) {
+					t.Errorf("failed with %v", err)
+				}
+				end = before
+			}
+			r.await(func() bool { return r.Durable() == end })
+		})
+	}
+}
+
 // TestSecondFlushWantsAsMuch: beside a flush in flight another one begins only for as many bytes; with
 // the slots in use bytes gather for the next.
 func TestSecondFlushWantsAsMuch(t *testing.T) {

@@ -14,6 +14,7 @@ type Put struct {
 	Queue  *Queue
 	Bytes  int  // what RecordBytes said and Reserve got
 	Joined bool // with the Put before it: same queue, contiguous, one segment
+	Hurry  bool // its sender waits for Marks.Written only: a flush in flight shall not hold it up
 
 	// Filled by Append. A Put with an Err takes no offsets.
 	Offset      int64 // physical offset of the record
@@ -107,8 +108,10 @@ func (s *Store) storeTimeLocked(now int64) int64 {
 
 // stageLocked appends puts, for which there is room in one segment.
 func (s *Store) stageLocked(puts []Put, now int64) {
+	hurry := false
 	for i := range puts {
 		p := &puts[i]
+		hurry = hurry || p.Hurry
 		e := entry{storeMs: now}
 		if derive.InQueue(p.SysFlag) {
 			e.queue, e.at = p.Queue, p.Queue.next
@@ -121,6 +124,9 @@ func (s *Store) stageLocked(puts []Put, now int64) {
 		p.Offset, p.End, p.QueueOffset, p.StoreMs, p.Err = off, off+int64(p.Bytes), e.at, now, nil
 		e.Entry = queue.Entry{Offset: off, Size: int32(p.Bytes), Tags: tags(&p.Message, now)}
 		s.pending = append(s.pending, e)
+	}
+	if hurry {
+		s.log.HurryLocked()
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *Store) Marks() Marks {
 	return Marks{Written: s.log.Written(), Durable: durable, Visible: visible}
 }
 
-// entry is an appended message on its way into its queue: 48 bytes. At most (1 + FlushDepth) *
+// entry is an appended message on its way into its queue: 48 bytes. At most (2 + FlushDepth) *
 // StagingBytes are appended and not yet visible (see the log's writer), and no record is smaller than
 // 92 bytes, so entries take at most about half of that again, twice while they change slices.
 type entry struct {

@@ -202,6 +202,7 @@ func (s *Server) put(t *turn, m record.Message, joined bool) error {
 
 // join notes that the puts from first on are one request, to be answered after the append.
 func (t *turn) join(c *Call, h *wire.SendRequest, first int, w *wishes) {
+	t.puts[first].Hurry = w.nowait && !c.Req.Oneway()
 	t.sends = append(t.sends, send{
 		conn: c.Conn, opaque: c.Req.Opaque, encoding: c.Req.Encoding, oneway: c.Req.Oneway(),
 		wait: !w.nowait, queueID: h.QueueID, first: first, count: len(t.puts) - first, uniqKey: w.uniqKey,

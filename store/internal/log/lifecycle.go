@@ -85,5 +85,5 @@ func (l *Log) refuse(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refusal.Store(&why)
-	l.pieces, l.pending = nil, 0
+	l.pieces, l.pending, l.hurry = nil, 0, false
 }

@@ -79,6 +79,7 @@ type Log struct {
 	pieces  []piece  // staged, not yet taken by the writer
 	pending int64    // bytes of pieces
 	wakeAt  int64    // pending bytes at which an appender wakes the writer
+	hurry   bool     // with FlushSync: somebody waits only until the pending bytes are written
 	closing bool
 
 	done chan struct{} // closed when the writer goroutine has ended
@@ -188,6 +189,14 @@ func (l *Log) StageLocked(n int) (dst []byte, off int64) {
 		l.spare.askLocked(l.current.end())
 	}
 	return dst, off
+}
+
+// HurryLocked has what is staged written without regard to the flushes in flight: its sender waits for
+// the kernel only.
+func (l *Log) HurryLocked() {
+	if l.cfg.FlushSync && l.pending > 0 {
+		l.hurry, l.wakeAt = true, min(l.wakeAt, 1)
+	}
 }
 
 // TailLocked is the physical offset that the next byte gets, unless FitLocked rolls.

@@ -9,9 +9,11 @@ import (
 //
 // With FlushSync every write is followed by a flush of its own. While a flush is in flight, what
 // comes in gathers in staging and becomes the next write. A second flush starts beside it only when
-// as many bytes wait as are in flight: smaller ones gain more from being joined. So at most
-// (1 + FlushDepth) * StagingBytes are given out and not yet durable: one staging that fills, and one
-// write of at most a staging per flush.
+// as many bytes wait as are in flight: smaller ones gain more from being joined. Where somebody waits
+// for the kernel only (HurryLocked) bytes are written at once all the same, up to a staging of them,
+// and the next flush covers them. So at most (2 + FlushDepth) * StagingBytes are given out and not yet
+// durable: one staging that fills, one that was written in a hurry, and one of at most a staging per
+// flush.
 //
 // Without FlushSync whatever is staged is written at once and flushed on a timer.
 type writer struct {
@@ -51,17 +53,18 @@ func (w *writer) run() {
 // out while the next is on its way.
 func (w *writer) work() {
 	for {
-		p, ok := w.take()
-		if !ok {
-			break
+		p, flush := w.take()
+		if p.n > 0 {
+			if err := w.write(p); err != nil {
+				w.tell()
+				w.fail(err)
+				return
+			}
 		}
-		if err := w.write(p); err != nil {
-			w.tell()
-			w.fail(err)
-			return
-		}
-		if w.l.cfg.FlushSync {
+		if flush {
 			w.flush()
+		} else if p.n == 0 {
+			break
 		}
 	}
 	if !w.l.cfg.FlushSync && w.flushDue() {
@@ -70,29 +73,43 @@ func (w *writer) work() {
 	w.tell()
 }
 
-// take returns all staged bytes that go to one segment, if the policy lets them be written now.
-func (w *writer) take() (piece, bool) {
+// take returns all staged bytes that go to one segment, if the policy lets them be written now, and
+// whether a flush follows. There may be one without the other.
+func (w *writer) take() (p piece, flush bool) {
 	l := w.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.pending < w.threshold() || len(l.pieces) == 0 {
-		return piece{}, false
+	enough := l.pending >= w.missing()
+	flush = enough && l.cfg.FlushSync
+	if len(l.pieces) == 0 || !enough && !w.hurryLocked() {
+		return piece{}, flush
 	}
-	p := l.pieces[0]
+	p = l.pieces[0]
 	l.pieces = l.pieces[:copy(l.pieces, l.pieces[1:])]
 	l.pending -= p.n
-	return p, true
+	l.hurry = l.hurry && len(l.pieces) > 0
+	return p, flush
 }
 
-// threshold is how many bytes must wait before the next write may start.
-func (w *writer) threshold() int64 {
+// missing is how many bytes must be pending before the next write, and with FlushSync a flush, may
+// start. What was written in a hurry counts with them.
+func (w *writer) missing() int64 {
+	unflushed := w.written - w.issued
 	switch {
-	case !w.l.cfg.FlushSync || len(w.fly.flying) == 0:
+	case !w.l.cfg.FlushSync:
 		return 1
+	case len(w.fly.flying) == 0:
+		return 1 - unflushed
 	case !w.fly.free():
 		return never
 	}
-	return w.fly.bytes
+	return w.fly.bytes - unflushed
+}
+
+// hurryLocked reports whether pending bytes are to be written before the flush that will cover them
+// may start.
+func (w *writer) hurryLocked() bool {
+	return w.l.hurry && w.written-w.issued < int64(w.l.cfg.StagingBytes)
 }
 
 // write puts p and zeros behind it into the file. At least eight zero bytes follow the last record,
@@ -177,10 +194,10 @@ func (w *writer) waitFor() time.Duration {
 	case w.failed:
 		l.wakeAt = never
 		return w.orLook(-1)
-	case l.pending >= w.threshold():
+	case l.pending >= w.missing(), w.hurryLocked():
 		return 0
 	}
-	l.wakeAt = w.threshold()
+	l.wakeAt = w.missing()
 	if l.cfg.FlushSync || w.written == w.issued || !w.fly.free() {
 		return w.orLook(-1)
 	}

@@ -96,6 +96,22 @@ func (r *rig) append(n int, fill byte) int64 {
 	return off + int64(n)
 }
 
+// hurry is append for a sender that waits for the kernel only.
+func (r *rig) hurry(n int) int64 {
+	r.t.Helper()
+	if err := r.Reserve(n); err != nil {
+		r.t.Fatalf("reserve %d: %v", n, err)
+	}
+	r.Lock()
+	defer r.Unlock()
+	if err := r.FitLocked(n); err != nil {
+		r.t.Fatalf("fit %d: %v", n, err)
+	}
+	_, off := r.StageLocked(n)
+	r.HurryLocked()
+	return off + int64(n)
+}
+
 // inFlight appends n bytes and waits until the flush of them has begun.
 func (r *rig) inFlight(n int, held int) int64 {
 	end := r.append(n, 'x')
@@ -231,6 +247,55 @@ func TestSecondFlushWantsAsMuch(t *testing.T) {
 	if got := r.Stats().Flushes; got != 3 {
 		t.Errorf("%d flushes, want 3", got)
 	}
+}
+
+// TestHurryPassesFlushes: a message whose sender waits for the kernel only was held up for five seconds by
+// a flush of others that took as long. It is written beside all flushes in flight, begins none, and the
+// next one covers it.
+func TestHurryPassesFlushes(t *testing.T) {
+	disk := memfs.New(1)
+	r := newRig(t, disk, disk, func(c *Config) { c.FlushDepth = 1 })
+	defer r.shut()
+	disk.HoldFlushes()
+	first := r.inFlight(1000, 1)
+	r.append(500, 'x')
+	hurried := r.hurry(500)
+	r.await(func() bool { return r.Written() == hurried })
+	last := r.append(500, 'x')
+	if w, d, n := r.Written(), r.Durable(), r.Stats().Flushes; w != hurried || d != 0 || n != 1 {
+		t.Errorf("written %d, durable %d, %d flushes: want %d, 0, 1", w, d, n, hurried)
+	}
+	disk.Release(0, nil)
+	disk.WaitHeld(1)
+	r.await(func() bool { return r.Durable() == first && r.Written() == last })
+	disk.ReleaseAll()
+	r.await(func() bool { return r.Durable() == last })
+	if got := r.Stats().Flushes; got != 2 {
+		t.Errorf("%d flushes, want 2", got)
+	}
+}
+
+// TestHurryIsBounded: what is written beside a flush that does not end is at most a staging and what was
+// taken with it; then appends wait as they do without a hurry.
+func TestHurryIsBounded(t *testing.T) {
+	disk := memfs.New(1)
+	r := newRig(t, disk, disk, func(c *Config) { c.FlushDepth, c.SegmentBytes = 1, 1<<20 })
+	defer r.shut()
+	disk.HoldFlushes()
+	end := r.inFlight(1000, 1)
+	for end <= 64<<10 {
+		end = r.hurry(8 << 10)
+		r.await(func() bool { return r.Written() == end })
+	}
+	for r.Reserve(8<<10) == nil { // more than staging holds, if it were emptied
+		r.Release(8 << 10)
+		r.hurry(8 << 10)
+	}
+	if w := r.Written(); w != end {
+		t.Errorf("written up to %d, want %d", w, end)
+	}
+	disk.ReleaseAll()
+	r.await(func() bool { return r.Durable() > end })
 }
 
 // TestFailedWrite: a write that fails ends the log, and nothing of it counts as written.

@@ -69,6 +69,10 @@ func (l *Log) Close() error {
 		errs = append(errs, l.cfg.FS.Remove(path.Join(l.cfg.Dir, segmentName(l.next.base))))
 		l.next = nil
 	}
+	if l.spare != nil {
+		l.spare.gone.close()
+		errs = append(errs, l.clearDrafts())
+	}
 	_ = l.cfg.FS.Remove(path.Join(l.cfg.Dir, spareDir)) // empty, or never made
 	l.closeSegments()
 	if l.engine != nil {

@@ -9,7 +9,7 @@
 //
 // Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
 // into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
-// ready before they are needed (spare.go). What follows the last record of a segment is zeros, always:
+// ready before they are needed (spare.go), and dropped when they are not any more (drop.go). What follows the last record of a segment is zeros, always:
 // recovery (recover.go) makes it so, and every write keeps it so.
 //
 // Start at log.go; recover.go is the subtle part.
@@ -45,6 +45,9 @@ type segment struct {
 	shared *uring.File // counts readers; closes file and slots when the last is gone
 	slots  []vfs.Slot  // one per flush in flight
 
+	// Set before the log lets go of shared: takes over what the segment holds when the last reader is gone.
+	dropped func(*segment)
+
 	// Writer goroutine only.
 	zeroed int64 // bytes below it have blocks that were written at least once
 	fresh  bool  // some of those were written for the first time since a flush was begun
@@ -78,8 +81,17 @@ func newSegment(file vfs.File, base, size int64, depth int) (*segment, error) {
 		}
 		g.slots = append(g.slots, slot)
 	}
-	g.shared = uring.NewFile(file.Fd(), file, g.closeFiles)
+	g.shared = uring.NewFile(file.Fd(), file, g.unused)
 	return g, nil
+}
+
+// unused runs when the last reader is gone.
+func (g *segment) unused() {
+	if g.dropped != nil {
+		g.dropped(g)
+		return
+	}
+	g.closeFiles()
 }
 
 // openSegment opens an existing file of the log.

@@ -19,6 +19,7 @@ import (
 type preparer struct {
 	l     *Log
 	asked chan int64 // base of the segment to make; room for one, and never more than one is asked for
+	gone  goneSegments
 	stop  chan struct{}
 	done  chan struct{}
 
@@ -30,7 +31,7 @@ type preparer struct {
 }
 
 func newPreparer(l *Log) *preparer {
-	return &preparer{l: l, asked: make(chan int64, 1), stop: make(chan struct{}), done: make(chan struct{}), askedFor: -1}
+	return &preparer{l: l, asked: make(chan int64, 1), gone: goneSegments{news: make(chan struct{}, 1)}, stop: make(chan struct{}), done: make(chan struct{}), askedFor: -1}
 }
 
 // askLocked asks for the segment that begins at base, once.
@@ -53,10 +54,16 @@ func (p *preparer) why() error {
 
 func (p *preparer) run() {
 	defer close(p.done)
+	removing := remover{l: p.l}
+	defer removing.close()
 	for {
 		select {
 		case <-p.stop:
 			return
+		case <-p.gone.news:
+			removing.take(p.gone.take())
+		case <-removing.due:
+			removing.step()
 		case base := <-p.asked:
 			g, ok := p.insist(base)
 			if !ok {
@@ -158,7 +165,7 @@ func (l *Log) fillDraft(draft string) error {
 	return f.Sync()
 }
 
-// clearDrafts removes what a killed process left of its next segment.
+// clearDrafts removes what a killed process left of its next segment, and of dropped ones.
 func (l *Log) clearDrafts() error {
 	dir := path.Join(l.cfg.Dir, spareDir)
 	names, err := l.cfg.FS.List(dir)

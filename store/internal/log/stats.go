@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count since Start; any goroutine adds and reads.
 type counters struct {
-	busy, writes, flushes, segments atomic.Int64
+	busy, writes, flushes, segments, dropped atomic.Int64
 }
 
 // Stats are counters since Start.
@@ -13,11 +13,12 @@ type Stats struct {
 	Writes   int64
 	Flushes  int64 // begun
 	Segments int64 // prepared
+	Dropped  int64 // segments
 	Staged   int64 // bytes reserved now
 }
 
 // Stats returns the counters. Any goroutine may call it.
 func (l *Log) Stats() Stats {
 	c := &l.counters
-	return Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), l.staging.reserved.Load()}
+	return Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), c.dropped.Load(), l.staging.reserved.Load()}
 }

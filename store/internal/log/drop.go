@@ -1,0 +1,144 @@
+package log
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// shrinkBytes of a dropped file are given back at a time, with shrinkPause between: a file system
+	// that frees a large file at once holds up its journal, and with it the flushes of the log.
+	shrinkBytes = 64 << 20
+	shrinkPause = 10 * time.Millisecond
+)
+
+// Drop takes the oldest segment, which begins at base, out of the log: Min moves to the next one. Its
+// space is given back later, when the last reader has let go of it, without hurry. All of it must be
+// durable, and it must not be the last one. That it is gone is not durable on return: after a crash it
+// may be there again. One goroutine at a time may call it.
+func (l *Log) Drop(base int64) error {
+	all := *l.segments.Load()
+	if len(all) < 2 || all[0].base != base || all[0].end() > l.Durable() {
+		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, segmentName(base))
+	}
+	g, fsys, name := all[0], l.cfg.FS, segmentName(base)
+	if err := fsys.MkdirAll(path.Join(l.cfg.Dir, spareDir)); err != nil {
+		return fmt.Errorf("store: drop segment %s: %w", name, err)
+	}
+	if err := fsys.Rename(path.Join(l.cfg.Dir, name), path.Join(l.cfg.Dir, spareDir, name)); err != nil {
+		return fmt.Errorf("store: drop segment %s: %w", name, err)
+	}
+	l.mu.Lock()
+	all = slices.Clone((*l.segments.Load())[1:])
+	l.segments.Store(&all)
+	l.mu.Unlock()
+	l.counters.dropped.Add(1)
+	g.dropped = l.spare.gone.add
+	g.shared.Release()
+	return nil
+}
+
+// goneSegments are dropped segments that nobody reads any more.
+type goneSegments struct {
+	news chan struct{} // room for one
+
+	mu     sync.Mutex // leaf; guards what follows
+	list   []*segment
+	closed bool
+}
+
+// add takes a segment over from its last reader; any goroutine.
+func (s *goneSegments) add(g *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed { // its name is gone, or will be at the next start
+		g.closeFiles()
+		return
+	}
+	s.list = append(s.list, g)
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+func (s *goneSegments) take() []*segment {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.list
+	s.list = nil
+	return list
+}
+
+// close closes the files that wait, and those to come at once.
+func (s *goneSegments) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, g := range s.list {
+		g.closeFiles()
+	}
+	s.list = nil
+}
+
+// remover gives back the space of dropped segments, a piece at a time. Preparer goroutine only.
+type remover struct {
+	l     *Log
+	left  []*segment
+	due   <-chan time.Time // when the next piece may go; nil if there is none
+	begun bool             // the first of left is shrinking
+}
+
+// take adds segments.
+func (r *remover) take(gone []*segment) {
+	r.left = append(r.left, gone...)
+	if r.due == nil && len(r.left) > 0 {
+		r.due = time.After(0)
+	}
+}
+
+// step gives back one piece. What fails is logged and left to the next start.
+func (r *remover) step() {
+	g := r.left[0]
+	done, err := r.shrink(g)
+	if err != nil {
+		r.l.cfg.Log.Error("store: cannot remove a dropped file of the log; the next start tries again", "segment", segmentName(g.base), "err", err)
+	}
+	if done || err != nil {
+		g.closeFiles()
+		r.left, r.begun = r.left[1:], false
+	}
+	r.due = nil
+	if len(r.left) > 0 {
+		r.due = time.After(shrinkPause)
+	}
+}
+
+func (r *remover) shrink(g *segment) (done bool, err error) {
+	fsys := r.l.cfg.FS
+	if !r.begun { // before its bytes go: a power cut must not bring its old name back without them
+		if err := fsys.SyncDir(r.l.cfg.Dir); err != nil {
+			return false, err
+		}
+		r.begun = true
+	}
+	size, err := g.file.Size()
+	if err != nil {
+		return false, err
+	}
+	if size > shrinkBytes {
+		return false, g.file.Truncate(size - shrinkBytes)
+	}
+	return true, fsys.Remove(path.Join(r.l.cfg.Dir, spareDir, segmentName(g.base)))
+}
+
+// close closes the files that are left. Their names are the next start's, or clearDrafts'.
+func (r *remover) close() {
+	for _, g := range r.left {
+		g.closeFiles()
+	}
+	r.left = nil
+}

@@ -119,6 +119,7 @@ func (n *Node) start() error {
 		return listenError("broker", "listenPort (--listen)", err)
 	}
 	n.broker.Store(broker)
+	catchUp(broker, n.store)
 	if err := n.startNamesrv(); err != nil {
 		return err
 	}
@@ -190,6 +191,7 @@ func (n *Node) startNamesrv() error {
 	n.namesrv = namesrv.New(namesrv.Options{Now: n.clock.Now, Log: n.log})
 	o := n.opts.Config.NamesrvNet()
 	o.Log = n.log
+	fit(&o, n.opts.MemoryBytes, fileLimit())
 	var err error
 	if n.namesrvNet, err = netio.Listen(n.namesrv, o); err != nil {
 		return listenError("name server", "namesrvListenPort (--namesrv-listen)", err)
@@ -232,7 +234,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.ready.Store(false)
 	n.rpc.RefuseSends()
 	if n.namesrv != nil {
-		n.namesrv.RemoveLocal(n.identity())
+		n.namesrv.RemoveLocal()
 	}
 	if n.registrar != nil {
 		n.registrar.Stop(ctx)
@@ -268,6 +270,7 @@ func (n *Node) shut(ctx context.Context) error {
 	n.background.Wait()
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
+		n.background.Wait() // the last flush may have failed, and that may be on its way to the name servers
 	}
 	if n.admin != nil {
 		errs = append(errs, n.admin.Stop(ctx))

@@ -43,7 +43,7 @@ func (s *Server) Local(broker wire.BrokerIdentity, haAddr string, topics map[str
 }
 
 // RemoveLocal takes the broker of this process out.
-func (s *Server) RemoveLocal(broker wire.BrokerIdentity) { s.table.unregister(broker) }
+func (s *Server) RemoveLocal() { s.table.removeLocal() }
 
 // Run drops the brokers that were not heard in time, at each tick, until ctx ends.
 func (s *Server) Run(ctx context.Context, tick <-chan time.Time) {

@@ -23,7 +23,7 @@ var (
 	errUnknownBroker = errors.New("register broker failed")
 
 	// Nobody may take the place of the broker that this name server is a part of: it would not notice.
-	errLocalBroker = errors.New("register broker failed: the name and id are those of the name server's own broker")
+	errLocalBroker = errors.New("register broker failed: name and id, or address, are those of the name server's own broker")
 )
 
 // table is what brokers have registered. Any goroutine may use it.
@@ -33,6 +33,7 @@ type table struct {
 	groups  map[string]*group                    // by broker name
 	brokers map[address]*broker                  // every registered broker
 	topics  map[string]map[string]wire.QueueData // by topic, then by broker name
+	own     *wire.BrokerIdentity                 // the broker of this process; nil: none
 }
 
 // group is the brokers of one name: a master and its slaves.
@@ -70,14 +71,17 @@ func (t *table) register(r *wire.RegisterBrokerRequest, topics *wire.TopicConfig
 	at := address{r.ClusterName, r.BrokerAddr}
 	holder := t.holderLocked(r.BrokerIdentity)
 	switch held := t.brokers[address{r.ClusterName, holder}]; {
-	case held != nil && held.conn == nil:
+	case t.own != nil && clash(*t.own, r.BrokerIdentity):
 		return wire.RegisterBrokerAnswer{}, errLocalBroker
 	case held != nil && holder != r.BrokerAddr && held.version.StateVersion > topics.DataVersion.StateVersion:
 		// The holder won a newer election and stays; the stock name server is silent about it too.
-		delete(t.brokers, at)
+		t.removeLocked(at)
 		return wire.RegisterBrokerAnswer{}, nil
 	case holder == "" && len(topics.TopicConfigTable) == 1:
 		return wire.RegisterBrokerAnswer{}, errUnknownBroker
+	}
+	if old := t.brokers[at]; old != nil && old.name != r.BrokerName {
+		t.removeLocked(at) // it has got another name
 	}
 	g := t.joinLocked(r.BrokerIdentity)
 	g.actingMaster, g.zone = r.EnableActingMaster, r.ZoneName
@@ -90,6 +94,14 @@ func (t *table) register(r *wire.RegisterBrokerRequest, topics *wire.TopicConfig
 		heard: now, timeout: timeout(r.HeartbeatTimeoutMillis), conn: conn,
 	}
 	return t.masterLocked(r, g), nil
+}
+
+// clash tells whether b would take the place of own, or change what its routes say.
+func clash(own, b wire.BrokerIdentity) bool {
+	if b.BrokerAddr == own.BrokerAddr {
+		return true
+	}
+	return b.BrokerName == own.BrokerName && (b.BrokerID == own.BrokerID || b.ClusterName != own.ClusterName)
 }
 
 func timeout(ms int64) time.Duration {
@@ -147,6 +159,7 @@ func (t *table) masterLocked(r *wire.RegisterBrokerRequest, g *group) wire.Regis
 func (t *table) local(b wire.BrokerIdentity, haAddr string, topics map[string]wire.TopicConfig) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.own = &b
 	t.joinLocked(b)
 	t.brokers[address{b.ClusterName, b.BrokerAddr}] = &broker{name: b.BrokerName, id: b.BrokerID, haAddr: haAddr}
 	t.dropTopicsLocked(b.BrokerName, func(topic string) bool { _, keep := topics[topic]; return !keep })
@@ -155,11 +168,24 @@ func (t *table) local(b wire.BrokerIdentity, haAddr string, topics map[string]wi
 	}
 }
 
-// unregister takes a broker out, with its topics if it was the last one of its name.
+// unregister takes a broker out, with its topics if it was the last one of its name. The broker of this process is taken
+// out by removeLocal alone.
 func (t *table) unregister(b wire.BrokerIdentity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.removeLocked(address{b.ClusterName, b.BrokerAddr})
+	if t.own == nil || b.BrokerAddr != t.own.BrokerAddr {
+		t.removeLocked(address{b.ClusterName, b.BrokerAddr})
+	}
+}
+
+// removeLocal takes the broker of this process out.
+func (t *table) removeLocal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own != nil {
+		t.removeLocked(address{t.own.ClusterName, t.own.BrokerAddr})
+		t.own = nil
+	}
 }
 
 // removeWhere takes out all brokers that gone picks and returns their addresses.
@@ -183,8 +209,8 @@ func (t *table) removeLocked(at address) {
 	}
 	delete(t.brokers, at)
 	g := t.groups[b.name]
-	if g.addrs[b.id] != at.addr {
-		return // another one has taken the place
+	if g == nil || g.addrs[b.id] != at.addr {
+		return // another one has taken the place, and may have left it since
 	}
 	if delete(g.addrs, b.id); len(g.addrs) == 0 {
 		delete(t.groups, b.name)

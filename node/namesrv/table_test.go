@@ -227,6 +227,64 @@ func TestLocal(t *testing.T) {
 	if _, err := w.register("a/0@thief", 1, 9, "V", "W"); !errors.Is(err, errLocalBroker) {
 		t.Errorf("a stranger took the place of the local broker: %v", err)
 	}
-	w.s.RemoveLocal(identity("a/0@here"))
+	w.s.RemoveLocal()
 	w.route("V", "a 1=s")
+}
+
+// TestStrangersBesideTheLocalBroker has others do what would take the broker of this process out of its routes, which
+// would never come back: it does not register again.
+func TestStrangersBesideTheLocalBroker(t *testing.T) {
+	w := newTown(t)
+	w.s.Local(identity("a/0@here"), "ha", topics("T", "U"))
+	for _, thief := range []struct{ cluster, broker string }{
+		{"c", "a/0@thief"},
+		{"other", "a/0@thief"},
+		{"other", "a/1@slave"}, // the routes would name another cluster
+		{"c", "a/1@here"},
+		{"c", "b/0@here"},
+		{"other", "b/0@here"},
+	} {
+		r := &wire.RegisterBrokerRequest{BrokerIdentity: identity(thief.broker)}
+		r.ClusterName = thief.cluster
+		_, err := w.s.table.register(r, &wire.TopicConfigWrapper{TopicConfigTable: topics("V", "W")}, w.conn("thief"), w.now)
+		if !errors.Is(err, errLocalBroker) {
+			t.Errorf("%+v registered: %v", thief, err)
+		}
+		w.s.table.unregister(r.BrokerIdentity)
+	}
+	w.s.table.unregister(identity("a/0@here"))
+	w.s.Closed(w.conn("thief"))
+	w.route("T", "a 0=here")
+	w.route("V")
+	if c := w.s.table.cluster(); len(c.ClusterAddrTable) != 1 || len(c.BrokerAddrTable) != 1 {
+		t.Errorf("cluster: %+v", c)
+	}
+}
+
+// TestBrokerComesBackElsewhere follows a broker whose machine got another address while the connection from the old one
+// is still there. The two may end in any order.
+func TestBrokerComesBackElsewhere(t *testing.T) {
+	for _, order := range [][]string{{"new", "old"}, {"old", "new"}} {
+		w := newTown(t)
+		w.registers("a/0@old", 1, "T", "U")
+		w.registers("a/0@new", 1, "T", "U")
+		w.route("T", "a 0=new")
+		for _, addr := range order {
+			w.s.Closed(w.conn(addr))
+		}
+		w.route("T")
+		if left := len(w.s.table.brokers) + len(w.s.table.groups) + len(w.s.table.topics); left != 0 {
+			t.Errorf("closed %v: %d entries are left", order, left)
+		}
+	}
+}
+
+// A broker that is renamed registers from the address that it had. Nobody would ever take out the old name.
+func TestBrokerIsRenamed(t *testing.T) {
+	w := newTown(t)
+	w.registers("a/0@m", 1, "T", "U")
+	w.registers("b/0@m", 1, "T", "U")
+	w.route("T", "b 0=m")
+	w.s.Closed(w.conn("m"))
+	w.route("T")
 }

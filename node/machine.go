@@ -49,18 +49,19 @@ func cgroupBytes(root string) int64 {
 	}
 }
 
-// spareFiles is how many descriptors are left to what is not a connection: segments with their flush slots, queue
-// files, side files, listeners.
-const spareFiles = 512
+// spareFiles is how many descriptors are left to what is not a connection: 1024 queue files that the store keeps open,
+// a few for each segment, side files, listeners.
+const spareFiles = 2048
 
 // fit lowers the bounds of the network where the machine is small: what waits undecoded and what waits to be sent may take
-// a quarter of the memory each, and connections may take the descriptors that the store does not need.
+// a quarter of the memory each, and connections may take the descriptors that the store does not need, or a quarter where
+// there are few.
 func fit(o *netio.Options, memory, files int64) {
 	o.Fill()
 	o.MaxInBytes = max(min(o.MaxInBytes, memory/4), o.MaxConnInBytes)
 	o.MaxConnOutBytes = min(o.MaxConnOutBytes, max(memory/16, 1<<20))
 	o.MaxOutBytes = max(min(o.MaxOutBytes, memory/4), o.MaxConnOutBytes)
-	o.MaxConns = int(max(min(int64(o.MaxConns), files-spareFiles), 1))
+	o.MaxConns = int(min(int64(o.MaxConns), max(files-spareFiles, files/4)))
 }
 
 // fileLimit is how many descriptors this process may open. The Go runtime has raised the soft limit to the hard one.

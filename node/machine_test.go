@@ -52,7 +52,7 @@ func TestBoundsFitTheMachine(t *testing.T) {
 		t.Errorf("a large machine has %+v", large)
 	}
 	fit(&small, 256<<20, 1024)
-	if small.MaxInBytes > 64<<20 || small.MaxOutBytes > 64<<20 || small.MaxConnOutBytes > 16<<20 || small.MaxConns != 1024-spareFiles {
+	if small.MaxInBytes > 64<<20 || small.MaxOutBytes > 64<<20 || small.MaxConnOutBytes > 16<<20 || small.MaxConns != 256 {
 		t.Errorf("a small machine has %+v", small)
 	}
 	small.Addrs = []string{"127.0.0.1:0"}

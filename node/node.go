@@ -119,6 +119,7 @@ func (n *Node) start() error {
 		return listenError("broker", "listenPort (--listen)", err)
 	}
 	n.broker.Store(broker)
+	catchUp(broker, n.store)
 	if err := n.startNamesrv(); err != nil {
 		return err
 	}
@@ -190,6 +191,7 @@ func (n *Node) startNamesrv() error {
 	n.namesrv = namesrv.New(namesrv.Options{Now: n.clock.Now, Log: n.log})
 	o := n.opts.Config.NamesrvNet()
 	o.Log = n.log
+	fit(&o, n.opts.MemoryBytes, fileLimit())
 	var err error
 	if n.namesrvNet, err = netio.Listen(n.namesrv, o); err != nil {
 		return listenError("name server", "namesrvListenPort (--namesrv-listen)", err)

@@ -43,7 +43,7 @@ func (n *Node) storeFailed(err error) {
 	n.log.Error("node: the store has failed; nothing is stored until the node is started again", "error", err)
 	n.noWrite.Store(true)
 	if broker := n.broker.Load(); broker != nil {
-		broker.FailOwed(wire.ServiceNotAvailable, "the store has failed: "+err.Error())
+		failOwed(broker, err)
 	}
 	n.background.Go(func() {
 		if n.registrar != nil {
@@ -51,6 +51,20 @@ func (n *Node) storeFailed(err error) {
 		}
 		n.announce()
 	})
+}
+
+func failOwed(broker *netio.Server, err error) {
+	broker.FailOwed(wire.ServiceNotAvailable, "the store has failed: "+err.Error())
+}
+
+// catchUp tells a broker that has just begun to listen what the store had told before there was a broker to hear it: a
+// send can be served, and flushed, between the two.
+func catchUp(broker *netio.Server, s *store.Store) {
+	m := s.Marks()
+	broker.Advance(m.Written, m.Visible)
+	if err := s.Err(); err != nil {
+		failOwed(broker, err)
+	}
 }
 
 // perm is the broker's permission as of now.

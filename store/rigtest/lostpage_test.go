@@ -51,10 +51,11 @@ func lostPageRound(t *testing.T, e engine, disk *sparseDisk, rng *rand.Rand) {
 	p.awaitRead(1)
 	lost := disk.lose(filepath.Join(dir, "commitlog"), p.soFar().paused[0], rng)
 	p.tell('r')
-	p.awaitFailure()
+	p.await("the log to fail", func(r *report) bool { return r.failed != nil || r.ackedEnd > lost })
 	if end := p.soFar().ackedEnd; end > lost {
 		p.fatal(fmt.Sprintf("acknowledged up to %d, and the disk has lost the page at %d", end, lost))
 	}
+	p.holdToEnd()
 	p.awaitRead(2)
 	p.wantAllAckedRead()
 	disk.fill()

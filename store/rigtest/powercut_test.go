@@ -44,7 +44,9 @@ func powerCutRound(t *testing.T, e engine, disk *image, rng *rand.Rand) {
 	disk.cycle()
 	checkAll(t, l, e, j).kill()
 
-	killUnderLoad(t, l, e, j, rng)
+	lazy := j
+	lazy.Async = true // leaves the most in the page cache
+	killUnderLoad(t, l, e, lazy, rng)
 	p = checkAll(t, l, e, j)
 	disk.cut()
 	p.kill()

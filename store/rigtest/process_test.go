@@ -240,13 +240,6 @@ func (p *process) awaitEnd() {
 	p.holdToEnd()
 }
 
-// awaitFailure is awaitEnd where only the log can have met the fault.
-func (p *process) awaitFailure() {
-	p.t.Helper()
-	p.await("the log to fail", func(r *report) bool { return r.failed != nil })
-	p.holdToEnd()
-}
-
 func (p *process) holdToEnd() {
 	p.t.Helper()
 	r := p.soFar()

@@ -176,14 +176,15 @@ const sweepBytes = 400
 
 func (w *tornWorld) end() int64 { return w.records[len(w.records)-1].end }
 
-// cuts ends the log at each of its last bytes.
+// cuts ends the log at each of its last bytes. What stands behind goes on beyond the page, as when the first
+// page of a write was lost and the others were not.
 func (w *tornWorld) cuts() (all []damage) {
 	end := w.end()
 	for at := end - sweepBytes; at < end; at++ {
 		for what, tail := range map[string][]byte{
 			"zeros": make([]byte, end-at),
-			"ones":  bytes.Repeat([]byte{0xFF}, int(end-at)),
-			"stale": w.log[:end-at],
+			"ones":  bytes.Repeat([]byte{0xFF}, int(end-at)+2*pageBytes),
+			"stale": bytes.Repeat(w.log[:w.records[3].end], 50)[:int(end-at)+2*pageBytes],
 		} {
 			log := bytes.Clone(w.log)
 			copy(log[at:], tail)

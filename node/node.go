@@ -105,6 +105,9 @@ func (n *Node) start() error {
 	if n.store, err = store.Open(n.opts.FS, n.storeOptions()); err != nil {
 		return err
 	}
+	if n.store.Err() != nil { // its log is damaged: it is open for reading
+		n.noWrite.Store(true)
+	}
 	if err := n.loadTables(); err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (n *Node) brokerNet() netio.Options {
 func (n *Node) registerOptions() register.Options {
 	c := &n.opts.Config
 	return register.Options{
-		Servers: c.Namesrvs, Broker: n.identity(), HAAddr: c.HAAddr, Perm: c.Perm, Topics: n.topics,
+		Servers: c.Namesrvs, Broker: n.identity(), HAAddr: c.HAAddr, Perm: n.perm(), Topics: n.topics,
 		Period: c.RegisterPeriod, Timeout: c.RegisterTimeout, Now: n.clock.Now, Log: n.log,
 	}
 }

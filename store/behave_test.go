@@ -235,7 +235,7 @@ func TestEntriesThatPointNowhere(t *testing.T) {
 func TestDamageKeepsACopy(t *testing.T) {
 	fsys := memfs.New(1)
 	unpack(t, fsys, "tornmid")
-	h := openTest(t, fsys, Options{Dir: "/"})
+	h := openTest(t, fsys, Options{Dir: "/", OnDamage: CutOnDamage})
 	defer h.Close()
 	found := h.Stats().Recovered
 	if found.CutValid != 7 || found.CutFile == "" {

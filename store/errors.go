@@ -22,6 +22,9 @@ var (
 	// process starts again; reads of what is visible go on.
 	ErrFailed = log.ErrFailed
 
+	// ErrDamaged means that the log is damaged: see StopOnDamage.
+	ErrDamaged = errors.New("store: the log is damaged")
+
 	// ErrClosed means that Close was called.
 	ErrClosed = log.ErrClosed
 

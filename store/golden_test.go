@@ -77,7 +77,7 @@ func TestGolden(t *testing.T) {
 			fsys, g := memfs.New(1), loadGolden(t, name)
 			unpack(t, fsys, name)
 			for range 2 {
-				h := openTest(t, fsys, Options{Dir: "/"})
+				h := openTest(t, fsys, Options{Dir: "/", OnDamage: CutOnDamage}) // as stock brokers do
 				compareGolden(t, h, g)
 				if err := h.Close(); err != nil {
 					t.Fatal(err)

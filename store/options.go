@@ -32,7 +32,8 @@ type Options struct {
 	StagingBytes    int // memory between Append and the file, a multiple of 4096; default 16 MiB
 	MaxMessageBytes int // largest body; default 4 MiB
 
-	Check record.Check // what new records end with
+	Check    record.Check // what new records end with
+	OnDamage OnDamage     // what Open does when bytes that were durable are no longer records
 
 	// CheckCRCOnRecover is what the stock key of that name says. Recovery verifies bodies in any case.
 	CheckCRCOnRecover bool
@@ -48,6 +49,18 @@ type Options struct {
 	// checkpointBytes of the log between two checkpoints: what a restart has to read again.
 	checkpointBytes int64
 }
+
+// OnDamage is what Open does about damage to the log. A torn end is none: nobody was promised it.
+type OnDamage uint8
+
+const (
+	// StopOnDamage leaves the log as it is. What is whole is served, before the damage and behind it;
+	// entries that lead into it answer as removed; appends are refused with ErrDamaged.
+	StopOnDamage OnDamage = iota
+
+	// CutOnDamage cuts the log at the damage, as stock brokers do, after a copy of what is cut was made.
+	CutOnDamage
+)
 
 // Fill sets defaults, so that Validate sees every field with a value. The two file sizes stay 0:
 // Open takes them from the directory.
@@ -90,6 +103,7 @@ func (o Options) Validate() error {
 	complain(o.StagingBytes < 64<<10 || o.StagingBytes%4096 != 0, "staging of %d bytes: want a multiple of 4096, 65536 at least", o.StagingBytes)
 	complain(o.MaxMessageBytes < 0 || o.MaxMessageBytes > o.StagingBytes/2,
 		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
+	complain(o.OnDamage > CutOnDamage, "on damage %d: want %d (stop) or %d (cut)", o.OnDamage, StopOnDamage, CutOnDamage)
 	complain(o.Check > record.CheckOff, "record check %d: want %v, %v or %v", o.Check, record.CheckTrailer, record.CheckProperty, record.CheckOff)
 	return errors.Join(bad...)
 }

@@ -148,7 +148,7 @@ func (o *Got) add(e queue.Entry) {
 // pointsToRecord judges an entry before it is served. One that this process made is right. One that
 // was found on the disk may be damaged, or may point to what has been removed.
 func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) {
-	if !e.Valid() || e.Offset < s.log.Min() || e.End() > s.readable.Load() {
+	if !e.Valid() || e.Filler() || e.Offset < s.log.Min() || e.End() > s.readable.Load() {
 		return false, nil
 	}
 	if at >= q.trusted {
@@ -178,6 +178,9 @@ func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 func (s *Store) Range(off int64, n int) (uring.FileRange, error) {
 	if off < 0 || n < 0 || off+int64(n) > s.readable.Load() {
 		return uring.FileRange{}, fmt.Errorf("%w: %d bytes at %d, visible up to %d", ErrOffset, n, off, s.readable.Load())
+	}
+	if h, ok := s.found.hole(off, n); ok {
+		return uring.FileRange{}, fmt.Errorf("%w: %d bytes at %d: the log is damaged from %d to %d", ErrOffset, n, off, h.From, h.To)
 	}
 	r, err := s.log.Range(off, n)
 	if err != nil {

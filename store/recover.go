@@ -13,6 +13,7 @@ import (
 	"ringmq/store/internal/derive/checkpoint"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/internal/log"
+	"ringmq/store/internal/mark"
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 )
@@ -26,6 +27,7 @@ type Recovered struct {
 	CutBytes int64  // behind the end, 0 if there was nothing
 	CutValid int    // records in that which still verified
 	CutFile  string // the copy of it
+	Damage   []Hole // in order; not empty means that appends are refused (StopOnDamage)
 }
 
 // keptOpenFiles is how many queue files stay open while nobody reads or writes them.
@@ -56,6 +58,9 @@ func (s *Store) abandon() error {
 	}
 	if s.files != nil {
 		errs = append(errs, s.files.Close())
+	}
+	if s.mark != nil {
+		errs = append(errs, s.mark.Close())
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
 }
@@ -114,7 +119,7 @@ func (s *Store) open() error {
 	if err := r.run(); err != nil {
 		return err
 	}
-	if aborted && !oursAborted {
+	if aborted && !oursAborted && len(s.found.Damage) == 0 {
 		return s.writeAbort()
 	}
 	return nil
@@ -127,6 +132,7 @@ type recovery struct {
 	trusted bool // point is ours, and no stock broker has worked here since
 	aborted bool // the store was not closed
 
+	durable  int64        // the log was on the disk up to here at least; what the mark says while trusted
 	clean    bool         // the store was closed by us, and nobody touched it since
 	must     record.Check // records from mustFrom on were written with it
 	mustFrom int64
@@ -136,10 +142,15 @@ type recovery struct {
 	lastMs  int64 // its store time
 	records int64
 	odd     int64 // records that can be in no queue
+	holed   bool  // the walk is behind damage: messages may be missing
 }
 
 func (r *recovery) run() error {
 	s := r.s
+	var err error
+	if s.mark, err = mark.Open(s.fs, s.o.Dir); err != nil {
+		return s.explain(err)
+	}
 	r.choose()
 	if err := s.log.Sync(r.start); err != nil { // before anything of it is believed
 		return s.explain(err)
@@ -158,7 +169,15 @@ func (r *recovery) run() error {
 		return err
 	}
 	s.found.From, s.found.End, s.found.Records = r.start, end, r.records
-	if err := r.cut(end); err != nil {
+	tail, err := r.tail(end)
+	if err != nil {
+		return s.explain(err)
+	}
+	damaged := mark.Damaged(tail.Whole, r.trusted, r.durable, int64(tail.Valid))
+	if damaged && s.o.OnDamage == StopOnDamage {
+		return r.stop(tail)
+	}
+	if err := r.cut(tail, damaged); err != nil {
 		return err
 	}
 	if err := s.dropIndex(end); err != nil {
@@ -172,6 +191,9 @@ func (r *recovery) choose() {
 	l := r.s.log
 	r.last, r.lastMs = -1, 0
 	r.must = record.CheckOff
+	if r.trusted {
+		r.durable = max(r.point.Durable, r.s.mark.Durable())
+	}
 	if r.trusted && r.pointFits() {
 		r.start, r.last, r.lastMs = r.point.Position, r.point.Last, r.point.StoreMs
 		r.must, r.mustFrom = r.point.Check, r.point.Position
@@ -263,7 +285,7 @@ func (r *recovery) attachQueues() error {
 // of a damaged or foreign file: ErrGap.
 func (r *recovery) checkLastEntry(q *queue.Queue) error {
 	e, ok, err := q.Entry(q.Max() - 1)
-	if err != nil || !ok || e.PreBlank() || e.Offset < r.s.log.Min() {
+	if err != nil || !ok || e.Filler() || e.Offset < r.s.log.Min() {
 		return err
 	}
 	var rec record.Record
@@ -288,7 +310,7 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 		return nil
 	}
 	q := r.s.queueOf(rec.Topic, rec.QueueID).entries
-	if q.Max() == 0 && rec.QueueOffset > 0 && r.start > r.s.log.Min() {
+	if q.Max() == 0 && rec.QueueOffset > 0 && r.start > r.s.log.Min() && !r.holed {
 		return fmt.Errorf("%w: %s/%d: none, and the log has a message with offset %d", queue.ErrGap, rec.Topic, rec.QueueID, rec.QueueOffset)
 	}
 	code, relative := derive.Tags(string(rec.Topic), rec.Props)
@@ -297,7 +319,7 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 	}
 	e := queue.Entry{Offset: at, Size: int32(rec.Size), Tags: code}
 	change, err := q.Put(rec.QueueOffset, e)
-	if errors.Is(err, queue.ErrGap) && r.start == r.s.log.Min() {
+	if errors.Is(err, queue.ErrGap) && (r.holed || r.start == r.s.log.Min()) {
 		r.s.o.Log.Error("store: the log has no message for some offsets of a queue", "err", err)
 		change, err = q.PutBeyond(rec.QueueOffset, e)
 	}
@@ -326,37 +348,45 @@ func pathSafe(topic []byte) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
 }
 
-// cut removes what follows the end of the log. Valid records in it mean that the end is no torn tail
-// but damage. Here is where a policy for that comes in; for now it is the stock broker's, to cut, except
-// that a copy is kept.
-func (r *recovery) cut(end int64) error {
-	s := r.s
-	tail, err := log.Tail{End: end}, error(nil)
-	if !r.clean || end != r.start { // else zeros follow; but a file that was removed may have come back
-		if tail, err = s.log.Inspect(end); err != nil {
-			return s.explain(err)
-		}
+// tail looks at what follows the end of the log.
+func (r *recovery) tail(end int64) (log.Tail, error) {
+	if r.clean && end == r.start { // then zeros follow; but a file that was removed may have come back
+		return log.Tail{End: end, Whole: end}, nil
 	}
+	return r.s.log.Inspect(end)
+}
+
+// cut removes what follows the end of the log, after a copy of it was made.
+func (r *recovery) cut(tail log.Tail, damaged bool) error {
+	s := r.s
 	file, err := s.log.Cut(tail, path.Join(s.o.Dir, "cut"))
 	if err != nil {
 		return s.explain(err)
 	}
 	s.found.CutBytes, s.found.CutValid, s.found.CutFile = tail.Bytes, tail.Valid, file
 	switch {
-	case tail.Valid > 0:
-		s.o.Log.Error("store: DAMAGE: the log was cut although whole records follow; the copy has them", "at", end, "bytes", tail.Bytes, "whole", tail.Valid, "copy", file)
+	case damaged:
+		s.o.Log.Error("store: DAMAGE: the log was cut where bytes that were on the disk are no record any more; the copy has what followed", "at", tail.End, "durable", r.durable, "bytes", tail.Bytes, "whole", tail.Valid, "copy", file)
 	case tail.Bytes > 0:
-		s.o.Log.Warn("store: a torn end of the log was cut", "at", end, "bytes", tail.Bytes, "copy", file)
+		s.o.Log.Warn("store: a torn end of the log was cut", "at", tail.End, "bytes", tail.Bytes, "whole", tail.Valid, "copy", file)
 	}
 	return nil
 }
 
-// begin starts the writer and the keeper at the end of the log.
-func (r *recovery) begin(end int64) error {
+// resetMark makes the mark fit a log that recovery has changed, or that somebody else has written.
+func (r *recovery) resetMark(end int64) error {
+	if m := r.s.mark; r.trusted && m.Durable() <= end && !m.Made() {
+		return nil
+	}
+	return r.s.mark.Set(end)
+}
+
+// show lets readers see the queues, and the log up to end.
+func (r *recovery) show(end int64) error {
 	s := r.s
-	min := s.log.Min()
+	first := s.log.Min()
 	for _, q := range s.queues {
-		if err := q.entries.FixMin(min); err != nil {
+		if err := q.entries.FixMin(first); err != nil {
 			return err
 		}
 		q.next = q.entries.Max()
@@ -367,16 +397,32 @@ func (r *recovery) begin(end int64) error {
 	s.lastMs = r.lastMs
 	s.readable.Store(end)
 	s.visible.Store(end)
+	return nil
+}
+
+// markEvery is how much newer than the durable mark what is durable may get.
+const markEvery = time.Second
+
+// begin starts the writer and the keeper at the end of the log.
+func (r *recovery) begin(end int64) error {
+	s := r.s
+	if err := r.show(end); err != nil {
+		return err
+	}
 	s.position.Position = derive.Position{End: end, Last: r.last, StoreMs: r.lastMs}
+	if err := r.resetMark(end); err != nil {
+		return s.explain(err)
+	}
 	if err := s.log.Start(end); err != nil {
 		return s.explain(err)
 	}
-	if !r.clean || r.start != end || r.point.Check != s.o.Check {
+	if !r.clean || r.start != end || r.point.Check != s.o.Check || s.mark.Made() {
 		if err := s.keeper.Checkpoint(false); err != nil {
 			return errors.Join(s.explain(err), s.log.Drain())
 		}
 	}
 	s.keeper.Start()
+	s.mark.Keep(min(markEvery, s.o.QueueFlushInterval), s.log.Durable, s.o.Log)
 	s.o.Log.Info("store: open", "dir", s.o.Dir, "end", end, "verified_from", r.start, "records", r.records, "queues", len(s.queues), "closed_before", !r.aborted)
 	return nil
 }

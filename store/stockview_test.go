@@ -122,7 +122,7 @@ func matchQueues(t testing.TB, fsys vfs.FS, root string, records map[queuePlace]
 			for i := 0; i < len(b); i += queue.EntryBytes {
 				place := queuePlace{f.Topic, strconv.Itoa(int(f.ID)), (base + int64(i)) / queue.EntryBytes}
 				e := queue.Parse(b[i:])
-				if want := records[place]; e != want && !e.PreBlank() {
+				if want := records[place]; e != want && !e.Filler() {
 					return fmt.Errorf("queue entry %v is %+v, the log has %+v", place, e, want)
 				}
 				if i == 0 && !e.Valid() {

@@ -22,6 +22,7 @@ import (
 	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/internal/log"
+	"ringmq/store/internal/mark"
 	"ringmq/store/vfs"
 )
 
@@ -34,6 +35,7 @@ type Store struct {
 	log    *log.Log
 	keeper *derive.Keeper
 	files  *queue.Files
+	mark   *mark.File
 	found  Recovered
 
 	// Guarded by the log's append lock.
@@ -70,13 +72,17 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
+	if len(s.found.Damage) > 0 {
+		return s.closeHeld()
+	}
 	failed := s.log.Drain()
 	s.keeper.Stop()
+	s.mark.Stop()
 	err := failed
 	if err == nil {
 		err = s.keeper.Checkpoint(true)
 	}
-	err = errors.Join(err, s.log.Close(), s.files.Close())
+	err = errors.Join(err, s.log.Close(), s.files.Close(), s.mark.Close())
 	if err == nil {
 		err = s.removeAbort()
 	}

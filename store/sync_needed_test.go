@@ -42,7 +42,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 // wanderings are the lives and deaths that the dice choose; after them comes the truth. The error is a
 // broken promise.
 func (w *world) wanderings() error {
-	stories := []func() error{w.twoLives, w.tornEnds, w.killAndCut}
+	stories := []func() error{w.twoLives, w.tornEnds, w.killAndCut, w.bitRot}
 	if err := stories[w.rng.IntN(len(stories))](); err != nil {
 		return err
 	}

@@ -37,20 +37,20 @@ type Config struct {
 	Dir, CommitLogDir string
 
 	// Writing.
-	IOEngine          string // auto, uring or posix
-	FlushSync         bool
-	FlushDepth        int // 0: by the number of CPUs
-	FlushInterval     time.Duration
-	FlushThorough     time.Duration
-	FlushLeastPages   int
-	QueueFlush        time.Duration
-	SyncFlushTimeout  time.Duration
-	SegmentBytes      int64
-	QueueFileBytes    int64
-	MaxMessageBytes   int
-	Check             record.Check
-	CheckCRCOnRecover bool
-	SendWait          time.Duration // how long a send may wait for room before it is answered "busy"
+	IOEngine         string // auto, uring or posix
+	FlushSync        bool
+	FlushDepth       int // 0: by the number of CPUs
+	FlushInterval    time.Duration
+	FlushThorough    time.Duration
+	FlushLeastPages  int
+	QueueFlush       time.Duration
+	SyncFlushTimeout time.Duration
+	SegmentBytes     int64
+	QueueFileBytes   int64
+	MaxMessageBytes  int
+	Check            record.Check
+	OnDamage         store.OnDamage
+	SendWait         time.Duration // how long a send may wait for room before it is answered "busy"
 
 	// Reading.
 	MemoryRatio                    int // percent of the machine's memory in which messages count as in memory
@@ -89,7 +89,7 @@ func (c *Config) Store() store.Options {
 		Dir: c.Dir, CommitLogDir: c.CommitLogDir, SegmentBytes: c.SegmentBytes, QueueFileBytes: c.QueueFileBytes,
 		FlushSync: c.FlushSync, FlushDepth: c.FlushDepth, FlushInterval: c.FlushInterval, FlushThorough: c.FlushThorough,
 		FlushLeastPages: c.FlushLeastPages, QueueFlushInterval: c.QueueFlush, MaxMessageBytes: c.MaxMessageBytes,
-		Check: c.Check, CheckCRCOnRecover: c.CheckCRCOnRecover,
+		Check: c.Check, OnDamage: c.OnDamage,
 	}
 }
 

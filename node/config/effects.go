@@ -8,6 +8,7 @@ var noEffect = map[string]string{
 	"cold":       "cold reads are not limited yet",
 	"compaction": "compaction topics are not supported yet",
 	"controller": "the controller mode is not supported yet",
+	"crc":        "bodies are always checked",
 	"delay":      "delayed messages are not supported yet",
 	"derived":    "the path follows from storePathRootDir; stock brokers do not read this key either",
 	"filter":     "filtering by SQL92 is not supported yet; tags are compared by their hash in the queue",

@@ -16,6 +16,7 @@ import (
 	"github.com/magiconair/properties"
 
 	"ringmq/node/topic"
+	"ringmq/store"
 	"ringmq/store/record"
 )
 
@@ -173,7 +174,6 @@ func (p *parser) writing(c *Config) {
 	c.QueueFlush = p.ms("flushIntervalConsumeQueue", 1)
 	c.SyncFlushTimeout = p.ms("syncFlushTimeout", 1)
 	c.MaxMessageBytes = int(p.number("maxMessageSize", 1, maxMessageBytes))
-	c.CheckCRCOnRecover = p.yes("checkCRCOnRecover")
 	c.SendWait = p.ms("waitTimeMillsInSendQueue", 1)
 	if p.given("mappedFileSizeCommitLog") {
 		if c.SegmentBytes = p.number("mappedFileSizeCommitLog", pageBytes, 1<<31-pageBytes); c.SegmentBytes%pageBytes != 0 {
@@ -184,6 +184,9 @@ func (p *parser) writing(c *Config) {
 		c.QueueFileBytes = p.number("mappedFileSizeConsumeQueue", queueEntryBytes, 1<<31-1)
 	}
 	c.Check = p.check()
+	if p.one("recoveryOnDamage", "stop", "cut") == "cut" {
+		c.OnDamage = store.CutOnDamage
+	}
 	c.IOEngine = p.one("ioEngine", "auto", "uring", "posix")
 	if c.FlushSync && c.SyncFlushTimeout >= clientSendTimeout && p.given("syncFlushTimeout") {
 		p.warn("syncFlushTimeout", "clients give a send up after %v unless told otherwise and then never see that a flush took longer", clientSendTimeout)

@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 		Dir: "/home/me/store", CommitLogDir: "/home/me/store/commitlog",
 		IOEngine: "auto", FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
 		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
-		CheckCRCOnRecover: true, SendWait: 200 * time.Millisecond,
+		SendWait:    200 * time.Millisecond,
 		MemoryRatio: 40, PullMemoryBytes: 256 << 10, PullDiskBytes: 64 << 10, PullMemoryCount: 32, PullDiskCount: 8,
 		LongPolling: true, ShortPolling: time.Second,
 		Perm: 6, DefaultTopicQueues: 8, AutoCreateTopic: true, AutoCreateGroup: true, ClusterTopic: true, BrokerTopic: true,

@@ -82,7 +82,7 @@ func (qs *queues) countEntries(f *queueFile, logEnd int64) (c entryCounts, err e
 	err = eachUnit(file, queue.EntryBytes, func(i int64, b []byte) bool {
 		e := queue.Parse(b)
 		switch {
-		case !e.Valid() || e.PreBlank():
+		case !e.Valid() || e.Filler():
 			return true
 		case f.marked(i):
 		case e.Offset >= logEnd:

@@ -73,7 +73,7 @@ func (m *matcher) match(q *queueDir, offset, at int64, r *record.Record, expecte
 		e = m.entry(f, (pos-f.base)/queue.EntryBytes)
 	}
 	switch {
-	case !e.Valid() || e.PreBlank() || e.Offset != at:
+	case !e.Valid() || e.Filler() || e.Offset != at:
 		switch {
 		case expected && at >= m.qs.pendingFrom:
 			q.pending.Add(1)

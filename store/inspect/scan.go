@@ -125,7 +125,7 @@ func (d *Dir) Queue(ctx context.Context, topic string, id int32, from, to int64,
 		first := f.base / queue.EntryBytes
 		for offset := max(from, first); offset < min(to, first+f.size/queue.EntryBytes); offset++ {
 			e := m.entry(f, offset-first)
-			if !e.Valid() || e.PreBlank() {
+			if !e.Valid() || e.Filler() {
 				continue
 			}
 			err := d.queued(q.key, offset, e, &r)

@@ -16,12 +16,13 @@ type Tail struct {
 	End   int64 // where the log ends
 	Bytes int64 // up to the last byte that is not zero; 0 = nothing is there
 	Valid int   // records in it that are whole and in their own place
+	Whole int64 // End, or behind the blank record that begins there
 	blank bool  // a blank record begins at End: part of the log
 }
 
 // Inspect looks at what follows end, which Walk returned. It changes nothing.
 func (l *Log) Inspect(end int64) (Tail, error) {
-	t := Tail{End: end}
+	t := Tail{End: end, Whole: end}
 	w := walker{l: l}
 	b, err := w.at(end)
 	if err != nil {
@@ -29,7 +30,9 @@ func (l *Log) Inspect(end int64) (Tail, error) {
 	}
 	var r record.Record
 	if g := l.find(end); errors.Is(record.Verify(b, end, &r), record.ErrBlank) {
-		t.blank = int64(r.Size) == g.end()-end
+		if t.blank = int64(r.Size) == g.end()-end; t.blank {
+			t.Whole = g.end()
+		}
 	}
 	err = l.eachChunk(t.skipBlank(), func(at int64, chunk []byte) error {
 		if n := lastNonZero(chunk); n > 0 {
@@ -127,12 +130,22 @@ func lastNonZero(b []byte) int {
 // begin.
 func (l *Log) countValid(from, to int64) (count int, err error) {
 	w := walker{l: l}
+	err = w.eachRecord(from, to, func(int64, *record.Record) bool {
+		count++
+		return true
+	})
+	return count, err
+}
+
+// eachRecord calls f for the records between two offsets that verify at their own place, wherever they
+// begin, until f returns false.
+func (w *walker) eachRecord(from, to int64, f func(at int64, r *record.Record) bool) error {
 	var r record.Record
 	for at := from; at < to; {
-		g := l.find(at)
+		g := w.l.find(at)
 		b, err := w.have(g, at, min(chunkBytes, g.end()-at))
 		if err != nil {
-			return count, err
+			return err
 		}
 		i := indexRecord(b)
 		if i < 0 {
@@ -144,16 +157,18 @@ func (l *Log) countValid(from, to int64) (count int, err error) {
 		}
 		at += int64(i)
 		if b, err = w.at(at); err != nil {
-			return count, err
+			return err
 		}
-		if record.Verify(b, at, &r) == nil {
-			count++
-			at += int64(r.Size)
-		} else {
+		if record.Verify(b, at, &r) != nil {
 			at++
+			continue
 		}
+		if !f(at, &r) {
+			return nil
+		}
+		at += int64(r.Size)
 	}
-	return count, nil
+	return nil
 }
 
 // indexRecord finds the first place in b that looks like the head of a record.

@@ -169,6 +169,25 @@ func (l *Log) Walk(off int64, must record.Check, mustFrom int64, visit func(at i
 	}
 }
 
+// Resume returns the next place from off on where a whole record stands that carries the check must;
+// false if there is none.
+func (l *Log) Resume(off int64, must record.Check) (at int64, ok bool, err error) {
+	w := walker{l: l}
+	err = w.eachRecord(off, l.End(), func(found int64, r *record.Record) bool {
+		at, ok = found, !r.Lacks(must)
+		return !ok
+	})
+	return at, ok, err
+}
+
+// Hold makes the log readable up to end and refuses every append with why. It takes Start's place, and
+// Drain must not be called.
+func (l *Log) Hold(end int64, why error) {
+	l.writtenTo.Store(end)
+	l.durableTo.Store(end)
+	l.refusal.Store(&why)
+}
+
 // walker reads the log in large pieces.
 type walker struct {
 	l    *Log

@@ -20,5 +20,9 @@ type Stats struct {
 // Stats returns the counters. Any goroutine may call it.
 func (l *Log) Stats() Stats {
 	c := &l.counters
-	return Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), c.dropped.Load(), l.staging.reserved.Load()}
+	s := Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), c.dropped.Load(), 0}
+	if l.staging != nil { // nil on a log that takes no appends: Hold
+		s.Staged = l.staging.reserved.Load()
+	}
+	return s
 }

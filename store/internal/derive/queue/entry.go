@@ -57,5 +57,12 @@ func (e Entry) Valid() bool { return e.Offset >= 0 && e.Size > 0 }
 // PreBlank reports whether e only fills a place before the queue's first entry.
 func (e Entry) PreBlank() bool { return e == preBlank }
 
+// filler takes the place of an entry whose message the log has lost, before the entry next. It has that
+// one's offset, so that offsets grow along the queue, which searches rely on.
+func filler(next Entry) Entry { return Entry{Offset: next.Offset, Size: math.MaxInt32} }
+
+// Filler reports whether e only fills a place, before the first entry or between others.
+func (e Entry) Filler() bool { return e.Size == math.MaxInt32 }
+
 // End is the physical offset after the record.
 func (e Entry) End() int64 { return e.Offset + int64(e.Size) }

@@ -103,7 +103,7 @@ func (q *Queue) PutBeyond(at int64, e Entry) (Change, error) {
 	}
 	var sum Change
 	for ; next < at; next++ {
-		c, err := q.Put(next, preBlank)
+		c, err := q.Put(next, filler(e))
 		if err != nil {
 			return sum, err
 		}

@@ -139,7 +139,7 @@ func TestGap(t *testing.T) {
 	if _, err := q.PutBeyond(7, testEntry(7)); err != nil {
 		t.Fatal(err)
 	}
-	if e, _, _ := q.Entry(6); !e.PreBlank() || q.Max() != 8 {
+	if e, _, _ := q.Entry(6); !e.Filler() || q.Max() != 8 {
 		t.Errorf("hole is %+v, end %d", e, q.Max())
 	}
 }

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count since Start; any goroutine adds and reads.
 type counters struct {
-	busy, writes, flushes, segments, dropped atomic.Int64
+	busy, writes, flushes, inline, segments, dropped atomic.Int64
 }
 
 // Stats are counters since Start.
@@ -12,6 +12,7 @@ type Stats struct {
 	Busy     int64 // refusals for want of staging or of a segment
 	Writes   int64
 	Flushes  int64 // begun
+	Inline   int64 // of them, done by the call that wrote the bytes
 	Segments int64 // prepared
 	Dropped  int64 // segments
 	Staged   int64 // bytes reserved now
@@ -20,7 +21,7 @@ type Stats struct {
 // Stats returns the counters. Any goroutine may call it.
 func (l *Log) Stats() Stats {
 	c := &l.counters
-	s := Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.segments.Load(), c.dropped.Load(), 0}
+	s := Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.inline.Load(), c.segments.Load(), c.dropped.Load(), 0}
 	if l.staging != nil { // nil on a log that takes no appends: Hold
 		s.Staged = l.staging.reserved.Load()
 	}

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,6 +16,8 @@ import (
 // durable: one staging that fills, one that was written in a hurry, and one of at most a staging per
 // flush.
 //
+// When one sender comes after the other (idle) the write and its flush are one call of this goroutine.
+//
 // Without FlushSync whatever is staged is written at once and flushed on a timer.
 type writer struct {
 	l         *Log
@@ -24,6 +27,8 @@ type writer struct {
 	issued    int64 // below it, a flush was begun
 	lastFlush time.Time
 	told      [2]int64 // what Advanced was last told
+	crowded   bool     // the last bytes came while a flush was in flight
+	hurried   bool     // somebody once waited for the kernel only, and may do so again
 	failed    bool
 	vec       [2][]byte
 }
@@ -53,18 +58,26 @@ func (w *writer) run() {
 // out while the next is on its way.
 func (w *writer) work() {
 	for {
+		idle := w.idle()
 		p, flush := w.take()
-		if p.n > 0 {
-			if err := w.write(p); err != nil {
-				w.tell()
-				w.fail(err)
-				return
-			}
-		}
-		if flush {
-			w.flush()
-		} else if p.n == 0 {
+		if p.n == 0 && !flush {
 			break
+		}
+		done, err := false, error(nil)
+		if idle && !w.crowded && flush {
+			done, err = w.writeDurable(p)
+		}
+		w.crowded = !idle
+		if p.n > 0 && !done && err == nil {
+			err = w.write(p)
+		}
+		if err != nil {
+			w.tell()
+			w.fail(err)
+			return
+		}
+		if flush && !done {
+			w.flush()
 		}
 	}
 	if !w.l.cfg.FlushSync && w.flushDue() {
@@ -87,6 +100,7 @@ func (w *writer) take() (p piece, flush bool) {
 	p = l.pieces[0]
 	l.pieces = l.pieces[:copy(l.pieces, l.pieces[1:])]
 	l.pending -= p.n
+	w.hurried = w.hurried || l.hurry
 	l.hurry = l.hurry && len(l.pieces) > 0
 	return p, flush
 }
@@ -112,28 +126,69 @@ func (w *writer) hurryLocked() bool {
 	return w.l.hurry && w.written-w.issued < int64(w.l.cfg.StagingBytes)
 }
 
-// write puts p and zeros behind it into the file. At least eight zero bytes follow the last record,
-// so that whoever walks the log stops there; zeros to the page's end spare the kernel reading the page.
+// write puts p and zeros behind it into the file.
 func (w *writer) write(p piece) error {
-	l, g := w.l, p.seg
-	end := p.off + p.n - g.base
-	pad := roundUp(end+blankBytes, pageBytes)
-	if l.cfg.FlushSync && pad > g.zeroed {
-		pad = roundUp(pad, zeroStepBytes)
-	}
-	pad = min(pad, g.size)
-	w.vec[0], w.vec[1] = l.staging.mem.At(p.pos, int(p.n)), zeros[:max(pad-end, 0)]
+	g := p.seg
+	pad := w.fill(p)
 	if _, err := g.file.WriteVec(w.vec[:], p.off-g.base); err != nil {
 		return fmt.Errorf("write %d bytes at %d: %w", p.n, p.off, err)
 	}
 	if pad > g.zeroed {
 		g.fresh, g.zeroed = true, pad
 	}
-	l.staging.written(p.n, p.blanks)
-	w.written = p.end()
-	l.writtenTo.Store(w.written)
-	l.counters.writes.Add(1)
+	w.wrote(p)
 	return nil
+}
+
+// fill points vec to p and the zeros behind it, and returns where these end in the segment. At least
+// eight zero bytes follow the last record, so that whoever walks the log stops there; zeros to the
+// page's end spare the kernel reading the page.
+func (w *writer) fill(p piece) (pad int64) {
+	g := p.seg
+	end := p.off + p.n - g.base
+	pad = roundUp(end+blankBytes, pageBytes)
+	if w.l.cfg.FlushSync && pad > g.zeroed {
+		pad = roundUp(pad, zeroStepBytes)
+	}
+	pad = min(pad, g.size)
+	w.vec[0], w.vec[1] = w.l.staging.mem.At(p.pos, int(p.n)), zeros[:max(pad-end, 0)]
+	return pad
+}
+
+func (w *writer) wrote(p piece) {
+	w.l.staging.written(p.n, p.blanks)
+	w.written = p.end()
+	w.l.writtenTo.Store(w.written)
+	w.l.counters.writes.Add(1)
+}
+
+// quietBytes are few enough to be written and flushed in one call.
+const quietBytes = 64 << 10
+
+// idle reports whether nothing is in flight or waits for a flush, and all marks are told. If bytes come
+// then, as they did the time before, there is one sender after the other, and nobody loses by the writer
+// waiting for the flush in the call that writes: it spares the hand-over to another thread and back.
+func (w *writer) idle() bool {
+	return len(w.fly.flying) == 0 && w.written == w.issued && w.told == [2]int64{w.written, w.durable}
+}
+
+// writeDurable writes and flushes p in one call, unless it is large, touches blocks that were never
+// written, somebody may come who waits for the kernel only, or the file has no such call.
+func (w *writer) writeDurable(p piece) (done bool, err error) {
+	g := p.seg
+	if pad := w.fill(p); p.n > quietBytes || pad > g.zeroed || w.hurried {
+		return false, nil
+	}
+	if _, err := g.slots[0].WriteDurable(w.vec[:], p.off-g.base); errors.Is(err, errors.ErrUnsupported) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("write and flush %d bytes at %d: %w", p.n, p.off, err)
+	}
+	w.wrote(p)
+	w.issued, w.durable = w.written, w.written
+	w.l.counters.flushes.Add(1)
+	w.l.counters.inline.Add(1)
+	return true, nil
 }
 
 // flush begins a flush of the first segment that has bytes which none covers yet.

@@ -19,7 +19,7 @@ import (
 // rig is a log on a disk whose flushes complete when the test says so.
 type rig struct {
 	*Log
-	t    *testing.T
+	t    testing.TB
 	disk *memfs.FS
 
 	mu     sync.Mutex
@@ -29,7 +29,7 @@ type rig struct {
 	drain func() error // once
 }
 
-func newRig(t *testing.T, fsys vfs.FS, disk *memfs.FS, change func(*Config)) *rig {
+func newRig(t testing.TB, fsys vfs.FS, disk *memfs.FS, change func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, disk: disk}
 	r.moved = sync.NewCond(&r.mu)
@@ -296,6 +296,60 @@ func TestHurryIsBounded(t *testing.T) {
 	}
 	disk.ReleaseAll()
 	r.await(func() bool { return r.Durable() > end })
+}
+
+// TestQuietWritesAndFlushesInOneCall: one sender after the other costs one call each, until somebody waits
+// for the kernel only: the call would hold up the next such message.
+func TestQuietWritesAndFlushesInOneCall(t *testing.T) {
+	disk := memfs.New(1)
+	r := newRig(t, disk, disk, func(c *Config) { c.SegmentBytes, c.StagingBytes = 1<<20, 256<<10 })
+	defer r.shut()
+	for i, step := range []struct {
+		bytes  int
+		hurry  bool
+		inline int64 // so far
+	}{
+		{1000, false, 1},
+		{quietBytes, false, 2},
+		{quietBytes + 1, false, 2},
+		{1000, false, 3},
+		{200 << 10, false, 3}, // into blocks that were never written
+		{1000, false, 4},
+		{1000, true, 4},
+		{1000, false, 4},
+	} {
+		add := func(n int) int64 { return r.append(n, 'x') }
+		if step.hurry {
+			add = r.hurry
+		}
+		end := add(step.bytes)
+		r.await(func() bool { return r.Durable() == end })
+		if s := r.Stats(); s.Inline != step.inline || s.Flushes != int64(i+1) {
+			t.Errorf("step %d: %d of %d flushes in the call that wrote, want %d of %d", i, s.Inline, s.Flushes, step.inline, i+1)
+		}
+	}
+}
+
+// TestFailedDurableWrite: where the write was done and its flush fails, the bytes count as neither.
+func TestFailedDurableWrite(t *testing.T) {
+	for name, call := range map[string]int{"write": 0, "flush": 1} {
+		t.Run(name, func(t *testing.T) {
+			disk := memfs.New(1)
+			power := faultfs.Wrap(disk)
+			r := newRig(t, power, disk, nil)
+			defer r.shut()
+			good := r.append(1000, 'a')
+			r.await(func() bool { return r.Durable() == good })
+			power.FailAt(power.Calls()+call, syscall.EIO)
+			r.append(1000, 'b')
+			if err := r.awaitFailed(); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("failed with %v", err)
+			}
+			if w, d := r.Written(), r.Durable(); w != good || d != good {
+				t.Errorf("written %d, durable %d, want %d", w, d, good)
+			}
+		})
+	}
 }
 
 // TestFailedWrite: a write that fails ends the log, and nothing of it counts as written.

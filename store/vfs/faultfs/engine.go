@@ -43,7 +43,7 @@ func (e *engine) Begin(s vfs.Slot, id uint64) {
 		return
 	}
 	e.inFlight[id] = true
-	e.below.Begin(s, id)
+	e.below.Begin(s.(*slot).Slot, id)
 }
 
 // Reap tells what completed here before it waits for anything below. After a cut all that is in flight

@@ -2,7 +2,7 @@
 // and makes chosen ones fail, stop short, wait, or be the last before the power goes.
 //
 // Counted, from 0, are Create, Remove, Rename, MkdirAll, SyncDir, File.WriteAt, WriteVec, Truncate,
-// Preallocate, Sync, and Engine.Begin. A test of "whatever happens at any call" runs its story with a fault
+// Preallocate, Sync, Engine.Begin, and twice Slot.WriteDurable. A test of "whatever happens at any call" runs its story with a fault
 // at call 0, 1, 2, … until a run ends before the fault does:
 //
 //	for k := 0; ; k++ {

@@ -42,6 +42,50 @@ var calls = []struct {
 	{"flush", flush},
 }
 
+// durableWrite is two calls, so it has no row above.
+func durableWrite(h vfs.File) error {
+	s, err := h.Slot()
+	if err != nil {
+		return err
+	}
+	_, err = s.WriteDurable([][]byte{[]byte("new")}, 0)
+	return err
+}
+
+// TestDurableWrite: a fault at its write leaves the old bytes; one at its flush, or a lie, the new ones in
+// the cache only.
+func TestDurableWrite(t *testing.T) {
+	for _, tc := range []struct {
+		name          string
+		fault         func(f *faultfs.FS, k int)
+		fails         bool
+		cache, onDisk string
+	}{
+		{"good", func(*faultfs.FS, int) {}, false, "new!", "new!"},
+		{"write fails", func(f *faultfs.FS, k int) { f.FailAt(k, syscall.EIO) }, true, "old!", "old!"},
+		{"flush fails", func(f *faultfs.FS, k int) { f.FailAt(k+1, syscall.EIO) }, true, "new!", "old!"},
+		{"short", func(f *faultfs.FS, k int) { f.ShortWriteAt(k, 1) }, true, "nld!", "old!"},
+		{"lie", func(f *faultfs.FS, k int) { f.Lie("faultfs_test.durableWrite:flush") }, false, "new!", "old!"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			disk, f, h, k := withFile(t)
+			if err := errors.Join(h.Preallocate(4), h.Sync(), f.SyncDir("/")); err != nil {
+				t.Fatal(err)
+			}
+			tc.fault(f, k+3)
+			if err := durableWrite(h); (err != nil) != tc.fails {
+				t.Errorf("got %v", err)
+			}
+			if got := contents(t, disk, "/f"); got != tc.cache {
+				t.Errorf("the cache has %q, want %q", got, tc.cache)
+			}
+			if got := contents(t, disk.Crash(rand.New(rand.NewPCG(1, 1)), 0), "/f"); got != tc.onDisk {
+				t.Errorf("the disk has %q, want %q", got, tc.onDisk)
+			}
+		})
+	}
+}
+
 func flush(f vfs.FS, h vfs.File) error {
 	e, err := f.NewEngine()
 	if err != nil {

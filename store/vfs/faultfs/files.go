@@ -1,6 +1,7 @@
 package faultfs
 
 import (
+	"errors"
 	"io"
 	"os"
 	"syscall"
@@ -201,5 +202,37 @@ func (h *file) Slot() (vfs.Slot, error) {
 	if err := h.fs.alive(); err != nil {
 		return nil, pathError("open flush slot", h.Name(), err)
 	}
-	return h.File.Slot()
+	below, err := h.File.Slot()
+	if err != nil {
+		return nil, err
+	}
+	return &slot{Slot: below, file: h}, nil
+}
+
+// slot is a flush slot; Close goes to the one below.
+type slot struct {
+	vfs.Slot
+	file *file
+}
+
+// WriteDurable is two counted calls, a write and a sync: a fault at the second finds the bytes written.
+func (s *slot) WriteDurable(bufs [][]byte, off int64) (int, error) {
+	fs, name := s.file.fs, s.file.Name()
+	lie := fs.lied(site("flush"))
+	short, err := fs.count()
+	if err != nil {
+		return 0, pathError("write", name, err)
+	}
+	if head, cut := firstBytes(bufs, short); cut {
+		n, err := s.file.File.WriteVec(head, off)
+		return n, errors.Join(err, pathError("write", name, syscall.ENOSPC))
+	}
+	if _, err := fs.count(); err != nil || lie {
+		n, below := s.file.File.WriteVec(bufs, off)
+		if err != nil {
+			below = errors.Join(below, pathError("write", name, err))
+		}
+		return n, below
+	}
+	return s.Slot.WriteDurable(bufs, off)
 }

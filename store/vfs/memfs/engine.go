@@ -1,6 +1,7 @@
 package memfs
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -31,6 +32,35 @@ func (s *slot) Close() error {
 	s.node.opens--
 	s.fs.freeLocked(s.node)
 	return nil
+}
+
+// WriteDurable makes just the pages that it writes durable. While a test holds flushes it is not
+// supported, so that there are flushes to hold.
+func (s *slot) WriteDurable(bufs [][]byte, off int64) (int, error) {
+	f := s.fs
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.crashed:
+		return 0, pathError("write", s.name, ErrCrashed)
+	case s.closed:
+		return 0, pathError("write", s.name, syscall.EBADF)
+	case f.holding:
+		return 0, errors.ErrUnsupported
+	case s.err != nil:
+		return 0, s.err
+	}
+	done, err := f.writeVecLocked(s.node, s.name, bufs, off)
+	if err != nil {
+		s.err = err
+		return done, err
+	}
+	f.seq++
+	f.finishLocked(s.node.snapshotRange(f.seq, off, int64(done)), f.countSyncLocked())
+	if err := s.node.report(&s.seen); err != nil {
+		s.err = pathError("write", s.name, err)
+	}
+	return done, s.err
 }
 
 // flush is one that has begun and not completed.

@@ -47,6 +47,30 @@ func TestFlushCoversWhatWasBefore(t *testing.T) {
 	}
 }
 
+// TestDurableWriteCoversItsPages: other dirty pages stay as they are, and an error is final for the slot.
+func TestDurableWriteCoversItsPages(t *testing.T) {
+	d := newDisk(t)
+	f := d.durable("/f", strings.Repeat("-", 2*pageBytes))
+	d.write(f, "before", pageBytes)
+	s := d.slot(f)
+	if _, err := s.WriteDurable([][]byte{[]byte("durable")}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.wouldLeave(1, 0).text("/f"); got[:7] != "durable" || got[pageBytes:pageBytes+6] != "------" {
+		t.Errorf("left %.10q and %.10q", got, got[pageBytes:])
+	}
+	d.FailSync(0, syscall.EIO)
+	for range 2 {
+		if _, err := s.WriteDurable([][]byte{[]byte("nowhere")}, 0); !errors.Is(err, syscall.EIO) {
+			t.Errorf("failed with %v", err)
+		}
+	}
+	d.HoldFlushes()
+	if n, err := d.slot(f).WriteDurable([][]byte{[]byte("later")}, 0); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("while flushes are held: %d, %v", n, err)
+	}
+}
+
 // TestFlushesOutOfOrder: an older flush that completes after a newer one takes nothing back.
 func TestFlushesOutOfOrder(t *testing.T) {
 	d := newDisk(t)

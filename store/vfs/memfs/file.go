@@ -84,12 +84,15 @@ func (h *file) WriteVec(bufs [][]byte, off int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	done := 0
+	return h.fs.writeVecLocked(h.node, h.name, bufs, off)
+}
+
+func (f *FS) writeVecLocked(node *inode, name string, bufs [][]byte, off int64) (done int, err error) {
 	for _, b := range bufs {
-		n := h.fs.writeLocked(h.node, b, off+int64(done))
+		n := f.writeLocked(node, b, off+int64(done))
 		done += n
 		if n < len(b) {
-			return done, pathError("write", h.name, syscall.ENOSPC)
+			return done, pathError("write", name, syscall.ENOSPC)
 		}
 	}
 	return done, nil

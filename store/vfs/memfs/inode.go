@@ -129,6 +129,18 @@ func (n *inode) snapshot(seq uint64) image {
 	return im
 }
 
+// snapshotRange is a snapshot of the dirty pages that n bytes from off touch, and of nothing else: size
+// and reservation stay as durable as they were.
+func (n *inode) snapshotRange(seq uint64, off, bytes int64) image {
+	im := image{node: n, seq: seq, size: n.durableSize, reserved: n.durableReserved, pages: map[int64]block{}}
+	for index := off / pageBytes; index*pageBytes < off+bytes; index++ {
+		if n.dirty[index] {
+			im.pages[index] = n.pages[index].cur
+		}
+	}
+	return im
+}
+
 // land makes the image durable. A newer one may have landed before.
 func (im image) land() {
 	n := im.node

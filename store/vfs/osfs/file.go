@@ -49,16 +49,25 @@ func (f *file) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// WriteVec gives the kernel up to 1024 buffers at a time and goes on where a short write ended.
+// WriteVec goes on where a short write ended.
 func (f *file) WriteVec(bufs [][]byte, off int64) (int, error) {
-	total, done := 0, 0
+	n, err := writeVec(f.fd, 0, bufs, off)
+	runtime.KeepAlive(f)
+	if err != nil {
+		return n, &fs.PathError{Op: "pwritev", Path: f.Name(), Err: err}
+	}
+	return n, nil
+}
+
+// writeVec gives the kernel up to 1024 buffers at a time until all are written.
+func writeVec(fd, flags int, bufs [][]byte, off int64) (done int, err error) {
+	total := 0
 	for _, b := range bufs {
 		total += len(b)
 	}
 	rest := bufs
 	for done < total {
-		n, err := unix.Pwritev(f.fd, rest[:min(len(rest), iovMax)], off+int64(done))
-		runtime.KeepAlive(f)
+		n, err := unix.Pwritev2(fd, rest[:min(len(rest), iovMax)], off+int64(done), flags)
 		if n > 0 {
 			done += n
 			rest = advance(rest, n)
@@ -69,9 +78,9 @@ func (f *file) WriteVec(bufs [][]byte, off int64) (int, error) {
 		case err == nil && len(rest) > iovMax: // a whole window of empty buffers
 			rest = rest[iovMax:]
 		case err == nil:
-			return done, &fs.PathError{Op: "pwritev", Path: f.Name(), Err: io.ErrShortWrite}
+			return done, io.ErrShortWrite
 		default:
-			return done, &fs.PathError{Op: "pwritev", Path: f.Name(), Err: err}
+			return done, err
 		}
 	}
 	return done, nil
@@ -163,6 +172,22 @@ func (f *file) Slot() (vfs.Slot, error) {
 }
 
 func (s *slot) Close() error { return s.file.Close() }
+
+// WriteDurable fails like a flush: what a short write left durable does not count.
+func (s *slot) WriteDurable(bufs [][]byte, off int64) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := writeVec(int(s.file.Fd()), unix.RWF_DSYNC, bufs, off)
+	runtime.KeepAlive(s)
+	if n == 0 && (err == unix.EOPNOTSUPP || err == unix.ENOSYS) {
+		return 0, errors.ErrUnsupported
+	}
+	if err != nil {
+		s.err = &fs.PathError{Op: "pwritev2(RWF_DSYNC)", Path: s.name, Err: err}
+	}
+	return n, s.err
+}
 
 // flush syncs, unless an earlier flush failed: the kernel would say OK then, for pages that it lost.
 func (s *slot) flush() error {

@@ -66,6 +66,24 @@ func testFlushes(t *testing.T, s suite) {
 	}
 }
 
+// testDurableWrites: what WriteDurable wrote can be read, and flushes of the slot go on beside it.
+func testDurableWrites(t *testing.T, s suite) {
+	e, f := s.engine(), s.create("f")
+	s.ok(f.Preallocate(8))
+	sl := s.slot(f)
+	n, err := sl.WriteDurable([][]byte{[]byte("so"), nil, []byte("me")}, 2)
+	if n != 4 || err != nil {
+		t.Fatalf("wrote %d bytes: %v", n, err)
+	}
+	s.holds("f", "\x00\x00some\x00\x00")
+	e.Begin(sl, 1)
+	s.reap(e, 1)
+	if n, err := sl.WriteDurable([][]byte{[]byte("ab")}, 0); n != 2 || err != nil {
+		t.Fatalf("wrote %d bytes: %v", n, err)
+	}
+	s.holds("f", "absome\x00\x00")
+}
+
 func testFlushAfterRename(_ *testing.T, s suite) {
 	e, f := s.engine(), s.create("spare")
 	s.ok(s.fs.Rename(s.path("spare"), s.path("segment")))

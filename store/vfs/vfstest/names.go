@@ -34,6 +34,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 		{"truncate", testTruncate},
 		{"preallocate", testPreallocate},
 		{"flushes", testFlushes},
+		{"durable writes", testDurableWrites},
 		{"flush after rename", testFlushAfterRename},
 		{"kicks", testKicks},
 		{"reap waits", testReapWaits},

@@ -48,10 +48,10 @@ func (r *reader) err() error {
 	return errors.Join(r.bad...)
 }
 
-// number returns an integer from least to most; what is not given and has no default is 0.
+// number returns an integer from least to most; what is not given, or given as nothing, and has no default is 0.
 func (r *reader) number(name string, least, most int64) int64 {
 	text := r.text(name)
-	if text == "" {
+	if text == "" && keys[name].standard == "" {
 		return 0
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

@@ -6,7 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,6 +54,9 @@ func serveCommand() *cobra.Command {
 			if err := at.UnmarshalText([]byte(level)); err != nil {
 				return fmt.Errorf("--log %s: want debug, info, warn or error", level)
 			}
+			// Whoever reads our output may go away, as a pager or a restarted journal does. That is no reason to die
+			// in the middle of a line: what cannot be written is lost, and the node goes on.
+			signal.Ignore(syscall.SIGPIPE)
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: at}))
 			return serve(cmd.Context(), file, given, log, cmd.OutOrStdout())
 		},

@@ -251,7 +251,7 @@ func (s *Server) stop(ctx context.Context) error {
 	}
 	left := s.Stats()
 	s.stopLoops()
-	if err != nil {
+	if err != nil && left.Conns > 0 {
 		return fmt.Errorf("netio: stop: %d answers owed and %d bytes of answers queued are lost: %w", left.Owed, left.OutBytes, err)
 	}
 	return nil

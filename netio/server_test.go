@@ -238,6 +238,17 @@ func TestStopGivesUpWithItsContext(t *testing.T) {
 	}
 }
 
+// A node that fails in the middle of its start stops at once what nobody was connected to yet. That is no complaint.
+func TestStopWithoutConnections(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 20 { // the loops may be quicker than the look at ctx
+		if err := start(t, &script{}, nil).Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestCloseInEveryCallback: wherever the handler closes a connection, it sees Closed once, nothing is
 // served afterwards, and what was queued before goes out.
 func TestCloseInEveryCallback(t *testing.T) {
@@ -452,14 +463,14 @@ func TestOutOfDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := []int{top}
-	giveBack := func() {
+	giveBack := func() { // all at once: a connection takes two for a moment
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Error(err)
+		}
 		for _, fd := range taken {
 			unix.Close(fd)
 		}
 		taken = nil
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-			t.Error(err)
-		}
 	}
 	defer giveBack()
 	for {

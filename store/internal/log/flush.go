@@ -1,6 +1,7 @@
 package log
 
 import (
+	"sync/atomic"
 	"time"
 
 	"ringmq/store/vfs"
@@ -31,10 +32,12 @@ type flushes struct {
 	bytes  int64 // sum of n
 	nextID uint64
 	reaped []vfs.Flushed
+
+	completed *atomic.Int64 // counts what came back good
 }
 
-func newFlushes(engine vfs.Engine, depth int) flushes {
-	return flushes{engine: engine, busy: make([]bool, depth), flying: make([]flight, 0, depth)}
+func newFlushes(engine vfs.Engine, depth int, completed *atomic.Int64) flushes {
+	return flushes{engine: engine, busy: make([]bool, depth), flying: make([]flight, 0, depth), completed: completed}
 }
 
 // free reports whether another flush may begin.
@@ -77,6 +80,7 @@ func (f *flushes) reap(durable int64, wait time.Duration) (int64, error) {
 
 // landed takes note of a flush that succeeded, or begins the second.
 func (f *flushes) landed(p *flight) {
+	f.completed.Add(1)
 	if p.again {
 		p.again = false
 		f.send(p)

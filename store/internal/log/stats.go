@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count since Start; any goroutine adds and reads.
 type counters struct {
-	busy, writes, flushes, inline, segments, dropped atomic.Int64
+	busy, writes, flushes, inline, completed, segments, dropped atomic.Int64
 }
 
 // Stats are counters since Start.
@@ -16,14 +16,20 @@ type Stats struct {
 	Segments int64 // prepared
 	Dropped  int64 // segments
 	Staged   int64 // bytes reserved now
+
+	Engine    string // what does the flushes that are not inline
+	Completed int64  // by it, and found good
 }
 
 // Stats returns the counters. Any goroutine may call it.
 func (l *Log) Stats() Stats {
 	c := &l.counters
-	s := Stats{c.busy.Load(), c.writes.Load(), c.flushes.Load(), c.inline.Load(), c.segments.Load(), c.dropped.Load(), 0}
+	s := Stats{
+		Busy: c.busy.Load(), Writes: c.writes.Load(), Flushes: c.flushes.Load(), Inline: c.inline.Load(),
+		Completed: c.completed.Load(), Segments: c.segments.Load(), Dropped: c.dropped.Load(),
+	}
 	if l.staging != nil { // nil on a log that takes no appends: Hold
-		s.Staged = l.staging.reserved.Load()
+		s.Staged, s.Engine = l.staging.reserved.Load(), l.engine.Name()
 	}
 	return s
 }

@@ -105,12 +105,14 @@ func grown[M ~map[K]V, K comparable, V any](m M, k K, v V) M {
 	return c
 }
 
-// Get returns the committed offset of a queue; false if there is none. It takes no lock and allocates nothing.
+// Get returns the committed offset of a queue; 0 and false if there is none. It takes no lock and allocates nothing.
 func (t *Table) Get(group, topic []byte, queue int32) (int64, bool) {
 	at := (*t.groups.Load())[string(group)][string(topic)][queue]
 	if at == nil {
 		return 0, false
 	}
-	offset := at.Load()
-	return offset, offset != unknown
+	if offset := at.Load(); offset != unknown {
+		return offset, true
+	}
+	return 0, false
 }

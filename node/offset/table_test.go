@@ -93,6 +93,17 @@ func TestCommit(t *testing.T) {
 	}
 }
 
+// TestGetDuringTheFirstCommit: the first commit of a queue publishes its place and then stores the offset. Get
+// used to return what stood there in between, the least int64, and who answers 0 for an unknown offset sent
+// that number to a client.
+func TestGetDuringTheFirstCommit(t *testing.T) {
+	tab := open(t, memfs.New(1))
+	tab.know("g", "T", 0)
+	if got, ok := tab.Get([]byte("g"), []byte("T"), 0); ok || got != 0 {
+		t.Errorf("before the offset is there: %d, %v, want 0 and false", got, ok)
+	}
+}
+
 // TestStockFiles: files that a stock broker wrote, with queue numbers that are no JSON keys, load; a change is
 // written as JSON that any reader takes, and loads again.
 func TestStockFiles(t *testing.T) {

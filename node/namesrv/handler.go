@@ -9,10 +9,6 @@ import (
 	"ringmq/netio/wire"
 )
 
-// fullBodyVersion is the release (V3_0_11) from which on a registration carries a RegisterBody; older brokers
-// send the topics alone.
-const fullBodyVersion = 37
-
 // handlers are the requests that are served. Each fills in the answer, whose code is Success before.
 var handlers = map[wire.Code]func(s *Server, c *netio.Conn, req, ans *wire.Command) error{
 	wire.GetKVConfig:                   (*Server).getKV,
@@ -80,7 +76,7 @@ func registered(req *wire.Command, compressed bool) (*wire.TopicConfigWrapper, e
 	if len(req.Body) == 0 {
 		return new(wire.TopicConfigWrapper), nil // a slave has nothing to tell
 	}
-	if req.Version < fullBodyVersion {
+	if req.Version < wire.V3_0_11 { // it sends the topics alone
 		w := new(wire.TopicConfigWrapper)
 		return w, wire.Unmarshal(req.Body, w)
 	}

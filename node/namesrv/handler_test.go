@@ -59,7 +59,7 @@ func TestOldBroker(t *testing.T) {
 	s := New(Options{})
 	req := request(wire.RegisterBroker, []byte(`{"dataVersion":{"counter":1},"topicConfigTable":{"T":{"topicName":"T"},"U":{"topicName":"U"}}}`),
 		"brokerName", "b", "brokerAddr", "m", "clusterName", "c", "brokerId", "0", "haServerAddr", "h")
-	req.Version = fullBodyVersion - 1
+	req.Version = wire.V3_0_11 - 1
 	if ans := s.answer(new(netio.Conn), req); ans.Code != wire.Success {
 		t.Fatalf("code %d: %s", ans.Code, ans.Remark)
 	}

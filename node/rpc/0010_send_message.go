@@ -105,8 +105,11 @@ func (s *Server) retryTopic(c *Call, h *wire.SendRequest, retry *topic.Config) (
 	if group == nil {
 		return nil, false, s.prepare(c, (*Server).sendMessage, (*Server).createGroupOnSend)
 	}
+	if h.Batch {
+		return nil, false, s.refusef(c, wire.MessageIllegal, "batch request does not support retry group %s", retry.Name)
+	}
 	most := group.RetryMaxTimes
-	if c.Req.Version >= sendsMaxReconsumeTimes && h.MaxReconsumeTimes >= 0 {
+	if c.Req.Version >= wire.V3_4_9 && h.MaxReconsumeTimes >= 0 {
 		most = h.MaxReconsumeTimes
 	}
 	if h.ReconsumeTimes <= most {
@@ -118,10 +121,6 @@ func (s *Server) retryTopic(c *Call, h *wire.SendRequest, retry *topic.Config) (
 	h.QueueID = 0
 	return config, true, nil
 }
-
-// sendsMaxReconsumeTimes is the ordinal of V3_4_9, from which on clients mean what they say about
-// the number of retries.
-const sendsMaxReconsumeTimes = 121
 
 // createGroupOnSend makes the group of a message for its retry topic. Worker lane.
 func (s *Server) createGroupOnSend(c *Call) *wire.Command {

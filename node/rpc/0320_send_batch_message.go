@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"strings"
-
 	"ringmq/netio/wire"
 	"ringmq/node/topic"
 	"ringmq/store/record"
@@ -12,9 +10,6 @@ import (
 // places in one queue, or none does. An element keeps exactly its own properties; the batch's only
 // tell what is wanted of the whole.
 func (s *Server) sendBatch(c *Call, h *wire.SendRequest, config *topic.Config) *wire.Command {
-	if strings.HasPrefix(config.Name, topic.RetryPrefix) {
-		return s.refusef(c, wire.MessageIllegal, "batch request does not support retry group %s", config.Name)
-	}
 	w := wishesOf(h.Properties)
 	if why := s.batchIllegal(c, h, config, &w); why != "" {
 		return s.refuse(c, wire.MessageIllegal, why)

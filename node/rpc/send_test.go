@@ -168,6 +168,7 @@ func TestSendRefused(t *testing.T) {
 		"body too large":            {func(*header) {}, strings.Repeat("x", 65537), wire.MessageIllegal, "65537"},
 		"properties too long":       {func(h *header) { h.Properties = props("a", strings.Repeat("x", 32760)) }, "x", wire.MessageIllegal, "properties"},
 		"batch to a retry topic":    {func(h *header) { h.Topic, h.Batch = []byte("%RETRY%G"), true }, element(nil, "x"), wire.MessageIllegal, "retry"},
+		"batch tried too often":     {func(h *header) { h.Topic, h.Batch, h.ReconsumeTimes = []byte("%RETRY%G"), true, 17 }, element(nil, "x"), wire.MessageIllegal, "retry"},
 		"batch with a delay":        {func(h *header) { h.Batch, h.Properties = true, props("DELAY", "1") }, element(nil, "x"), wire.MessageIllegal, "delay"},
 		"element with a delay":      {func(h *header) { h.Batch = true }, element(nil, "x") + element(props("DELAY", "1"), "y"), wire.MessageIllegal, "delay"},
 		"element of a transaction":  {func(h *header) { h.Batch = true }, element(props("TRAN_MSG", "true"), "y"), wire.MessageIllegal, "transactional"},

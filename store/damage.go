@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ringmq/store/internal/derive"
 	"ringmq/store/internal/log"
 )
 
@@ -36,6 +37,7 @@ func (r *recovery) stop(tail log.Tail) error {
 	s.found.End, s.found.Records = end, r.records
 	first := s.found.Damage[0]
 	err = fmt.Errorf("%w at %d: what is whole is served, nothing is stored: \"ringmq store repair %s\" says what cutting it there loses, and does it; or restore the directory from a copy", ErrDamaged, first.From, s.o.Dir)
+	s.index = derive.NoIndex()
 	s.log.Hold(end, err)
 	s.o.Log.Error("store: DAMAGE: bytes that were on the disk are no record any more; open for reading only", "dir", s.o.CommitLogDir,
 		"from", first.From, "to", first.To, "places", len(s.found.Damage), "durable", r.durable, "end", end, "err", err)

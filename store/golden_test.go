@@ -42,6 +42,14 @@ type golden struct {
 		}
 	}
 	Queries struct {
+		ByKey []struct {
+			Topic, Key, IndexType    string
+			MaxNum                   int
+			Begin, End               int64
+			PhysicalOffsets          []int64
+			IndexLastUpdateTimestamp int64
+			IndexLastUpdatePhyOffset int64
+		}
 		OffsetByTime []struct {
 			Topic     string
 			QueueID   int32
@@ -77,7 +85,7 @@ func TestGolden(t *testing.T) {
 			fsys, g := memfs.New(1), loadGolden(t, name)
 			unpack(t, fsys, name)
 			for range 2 {
-				h := openTest(t, fsys, Options{Dir: "/", OnDamage: CutOnDamage}) // as stock brokers do
+				h := openTest(t, fsys, goldenOptions)
 				compareGolden(t, h, g)
 				if err := h.Close(); err != nil {
 					t.Fatal(err)
@@ -87,6 +95,9 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+// goldenOptions fit the files of the index, and do about damage as stock brokers do.
+var goldenOptions = Options{Dir: "/", IndexSlots: 100, IndexEntries: 400, OnDamage: CutOnDamage}
 
 func compareGolden(t *testing.T, h *harness, g *golden) {
 	t.Helper()
@@ -106,6 +117,7 @@ func compareGolden(t *testing.T, h *harness, g *golden) {
 		}
 	}
 	compareGoldenQueues(t, h, g)
+	compareGoldenLookups(t, h, g)
 	for _, q := range g.Queries.OffsetByTime {
 		got, err := h.OffsetByTime(h.Queue(q.Topic, q.QueueID), q.Timestamp, q.Boundary == "upper")
 		if err != nil || got != q.Offset {
@@ -144,6 +156,29 @@ func compareGoldenQueues(t *testing.T, h *harness, g *golden) {
 		}
 	}
 }
+
+// compareGoldenLookups asks by key. In most directories the index is the stock broker's; in those of a
+// killed one, and without one, it is built here.
+func compareGoldenLookups(t *testing.T, h *harness, g *golden) {
+	t.Helper()
+	h.awaitIndex()
+	for _, q := range g.Queries.ByKey {
+		ask := Query{Topic: q.Topic, Key: q.Key, Tags: q.IndexType == "T", Max: q.MaxNum, BeginMs: q.Begin, EndMs: q.End, Hashed: true}
+		got, err := h.Find(ask)
+		if err != nil || !slices.Equal(got.Offsets, q.PhysicalOffsets) ||
+			got.NewestOffset != q.IndexLastUpdatePhyOffset || got.NewestMs != q.IndexLastUpdateTimestamp {
+			t.Errorf("find %+v: got %+v, %v", q, got, err)
+		}
+		ask.Hashed = false
+		exact, err := h.Find(ask)
+		if err != nil || len(exact.Offsets) != len(got.Offsets) && !collides[q.Key] {
+			t.Errorf("find %+v without collisions: got %+v, %v", q, exact, err)
+		}
+	}
+}
+
+// collides are keys of one topic that have one hash.
+var collides = map[string]bool{"Aa": true, "BB": true}
 
 // runRecords returns the offsets of the records in the runs.
 func runRecords(t *testing.T, h *harness, got *Got) []int64 {

@@ -41,6 +41,7 @@ func (s *Store) advanced(written, durable int64) {
 		s.readable.Store(visible)
 		s.dispatch(visible)
 		s.visible.Store(visible)
+		s.index.Dispatched()
 	}
 	for i, q := range s.arrived {
 		s.arrived[i] = nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ringmq/store/internal/derive/index"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
 )
@@ -35,6 +36,10 @@ type Options struct {
 	Check    record.Check // what new records end with
 	OnDamage OnDamage     // what Open does when bytes that were durable are no longer records
 
+	NoIndex      bool // messages are not put into the index by key
+	IndexSlots   int  // of one index file; default 5,000,000. Files of other sizes are built anew
+	IndexEntries int  // of one index file; default 20,000,000
+
 	// CheckCRCOnRecover is what the stock key of that name says. Recovery verifies bodies in any case.
 	CheckCRCOnRecover bool
 
@@ -45,6 +50,12 @@ type Options struct {
 	OnMarks  func(Marks)  // marks moved, or there is room again; queues already show the new entries
 	OnArrive func(*Queue) // a watched queue got entries; runs before OnMarks of the same step
 	OnFail   func(error)  // the first failed write or flush of the log; once
+
+	// indexGather is how long the index waits for further messages after a first new one.
+	indexGather time.Duration
+
+	// indexFlushBytes of the log between two flushes of the index.
+	indexFlushBytes int64
 
 	// checkpointBytes of the log between two checkpoints: what a restart has to read again.
 	checkpointBytes int64
@@ -73,6 +84,10 @@ func (o *Options) Fill() {
 	o.QueueFlushInterval = cmp.Or(o.QueueFlushInterval, time.Second)
 	o.StagingBytes = cmp.Or(o.StagingBytes, 16<<20)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 4<<20)
+	o.IndexSlots = cmp.Or(o.IndexSlots, 5_000_000)
+	o.IndexEntries = cmp.Or(o.IndexEntries, 20_000_000)
+	o.indexGather = cmp.Or(o.indexGather, 10*time.Millisecond)
+	o.indexFlushBytes = cmp.Or(o.indexFlushBytes, 512<<20)
 	o.checkpointBytes = cmp.Or(o.checkpointBytes, 64<<20)
 	if rest := o.QueueFileBytes % queue.EntryBytes; rest > 0 {
 		o.QueueFileBytes += queue.EntryBytes - rest
@@ -105,5 +120,12 @@ func (o Options) Validate() error {
 		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
 	complain(o.OnDamage > CutOnDamage, "on damage %d: want %d (stop) or %d (cut)", o.OnDamage, StopOnDamage, CutOnDamage)
 	complain(o.Check > record.CheckOff, "record check %d: want %v, %v or %v", o.Check, record.CheckTrailer, record.CheckProperty, record.CheckOff)
+	if err := o.index().Check(); err != nil {
+		bad = append(bad, err)
+	}
 	return errors.Join(bad...)
+}
+
+func (o Options) index() index.Options {
+	return index.Options{Slots: o.IndexSlots, Entries: o.IndexEntries, Now: o.Now, Log: o.Log}
 }

@@ -12,7 +12,7 @@ import (
 	"ringmq/store/vfs"
 )
 
-// Rebuild makes the queues and the checkpoint of a directory anew, from the first record of its log on,
+// Rebuild makes the queues, the index and the checkpoint of a directory anew, from the first record of its log on,
 // and closes it. The log is recovered as Open does it, with what that cuts. Should it be interrupted,
 // the next Open goes on: the mark of an unclean stop is there and no checkpoint, so that it too starts
 // at the first record.
@@ -59,8 +59,10 @@ func (s *Store) dropDerived() error {
 	if err := s.fs.SyncDir(s.o.Dir); err != nil {
 		return s.explain(err)
 	}
-	if err := removeAll(s.fs, s.queueRoot()); err != nil {
-		return s.explain(err)
+	for _, dir := range []string{s.queueRoot(), s.indexDir()} {
+		if err := removeAll(s.fs, dir); err != nil {
+			return s.explain(err)
+		}
 	}
 	return nil
 }

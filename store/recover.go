@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"path"
 	"strings"
@@ -28,6 +27,8 @@ type Recovered struct {
 	CutValid int    // records in that which still verified
 	CutFile  string // the copy of it
 	Damage   []Hole // in order; not empty means that appends are refused (StopOnDamage)
+
+	IndexFrom int64 // the log is put into the index from here on
 }
 
 // keptOpenFiles is how many queue files stay open while nobody reads or writes them.
@@ -53,6 +54,9 @@ func Open(fsys vfs.FS, o Options) (*Store, error) {
 // abandon lets go of what a failed open holds.
 func (s *Store) abandon() error {
 	var errs []error
+	if s.index != nil {
+		errs = append(errs, s.index.Close())
+	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
@@ -115,7 +119,10 @@ func (s *Store) open() error {
 	if err := s.holdAbort(); err != nil {
 		return err
 	}
-	r := recovery{s: s, point: point, aborted: aborted, trusted: trusted && (!aborted || oursAborted)}
+	r := recovery{
+		s: s, point: point, aborted: aborted, stockAborted: aborted && !oursAborted,
+		trusted: trusted && (!aborted || oursAborted),
+	}
 	if err := r.run(); err != nil {
 		return err
 	}
@@ -131,6 +138,9 @@ type recovery struct {
 	point   checkpoint.Checkpoint
 	trusted bool // point is ours, and no stock broker has worked here since
 	aborted bool // the store was not closed
+
+	stockAborted bool // and it was a stock broker that did not
+	fits         bool // the log still has what a trusted point was taken of
 
 	durable  int64        // the log was on the disk up to here at least; what the mark says while trusted
 	clean    bool         // the store was closed by us, and nobody touched it since
@@ -180,8 +190,8 @@ func (r *recovery) run() error {
 	if err := r.cut(tail, damaged); err != nil {
 		return err
 	}
-	if err := s.dropIndex(end); err != nil {
-		return err
+	if err := r.openIndex(end); err != nil {
+		return s.explain(err)
 	}
 	return r.begin(end)
 }
@@ -194,7 +204,7 @@ func (r *recovery) choose() {
 	if r.trusted {
 		r.durable = max(r.point.Durable, r.s.mark.Durable())
 	}
-	if r.trusted && r.pointFits() {
+	if r.fits = r.trusted && r.pointFits(); r.fits {
 		r.start, r.last, r.lastMs = r.point.Position, r.point.Last, r.point.StoreMs
 		r.must, r.mustFrom = r.point.Check, r.point.Position
 		r.clean = !r.aborted && r.point.Clean
@@ -251,7 +261,7 @@ func (r *recovery) rebuild() (end int64, err error) {
 	s.keeper = derive.NewKeeper(derive.Config{
 		FS: s.fs, Dir: s.o.Dir, Interval: s.o.QueueFlushInterval, Bytes: s.o.checkpointBytes,
 		Longest: 60 * s.o.QueueFlushInterval, Check: s.o.Check, QueueFileBytes: s.o.QueueFileBytes,
-		Position: s.dispatched, Durable: s.log.Durable, Log: s.o.Log,
+		Position: s.dispatched, Durable: s.log.Durable, Index: func() derive.IndexMark { return s.index.Mark() }, Log: s.o.Log,
 	}, r.point)
 	if err := r.attachQueues(); err != nil {
 		return 0, err
@@ -422,51 +432,40 @@ func (r *recovery) begin(end int64) error {
 		}
 	}
 	s.keeper.Start()
+	s.index.Start()
 	s.mark.Keep(min(markEvery, s.o.QueueFlushInterval), s.log.Durable, s.o.Log)
 	s.o.Log.Info("store: open", "dir", s.o.Dir, "end", end, "verified_from", r.start, "records", r.records, "queues", len(s.queues), "closed_before", !r.aborted)
 	return nil
 }
 
-// dropIndex removes index files that point behind the end of the log: other messages will stand there.
-// The index is not kept up here, so the rest are left as they are.
-func (s *Store) dropIndex(end int64) error {
-	dir := path.Join(s.o.Dir, "index")
-	names, err := s.fs.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// openIndex makes the index one of the log that ends at end, durably. What it lacks is put in later, in the
+// background.
+func (r *recovery) openIndex(end int64) (err error) {
+	s := r.s
+	var before *derive.IndexMark
+	if r.fits {
+		before = &derive.IndexMark{Position: r.point.IndexPosition, End: r.point.IndexEnd}
 	}
-	if err != nil {
-		return s.explain(err)
+	dropAfterMs := int64(math.MaxInt64)
+	if r.stockAborted {
+		dropAfterMs = r.point.Stock.IndexMs
 	}
-	for _, name := range names {
-		lies, err := s.indexEndsBehind(path.Join(dir, name), end)
-		if err != nil {
-			return s.explain(err)
-		}
-		if !lies {
-			continue
-		}
-		if err := s.fs.Remove(path.Join(dir, name)); err != nil {
-			return s.explain(err)
-		}
-		s.o.Log.Warn("store: an index file that points behind the end of the log was removed", "file", name)
+	s.index, err = derive.OpenIndexer(derive.IndexConfig{
+		FS: s.fs, Dir: s.indexDir(), Options: s.o.index(), Off: s.o.NoIndex,
+		Gather: s.o.indexGather, FlushBytes: s.o.indexFlushBytes, FlushAfter: 3 * time.Minute,
+		Retry: time.Second, StopWithin: 5 * time.Second,
+		Visible: s.visible.Load, Min: s.log.Min, ReadAt: s.ReadAt, SegmentBytes: s.o.SegmentBytes, Log: s.o.Log,
+	}, end, before, dropAfterMs, s.isRecord)
+	if err == nil {
+		s.found.IndexFrom = s.index.Position()
 	}
-	if len(names) > 0 {
-		s.o.Log.Info("store: the message index is not kept up: look-ups by key find no new messages; a stock broker builds it anew when consumequeue and index are removed", "dir", dir)
-	}
-	return nil
+	return err
 }
 
-// indexEndsBehind reads the newest offset that an index file has (stock broker 5.5.0: at byte 24).
-func (s *Store) indexEndsBehind(name string, end int64) (bool, error) {
-	f, err := s.fs.OpenRead(name)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	var head [40]byte
-	if n, err := f.ReadAt(head[:], 0); n < len(head) {
-		return err == nil, nil // too short to be an index
-	}
-	return int64(be64(head[24:])) >= end, nil
+func (s *Store) indexDir() string { return path.Join(s.o.Dir, "index") }
+
+// isRecord tells whether a whole record stands at an offset. Before the log is started only.
+func (s *Store) isRecord(at int64) bool {
+	var rec record.Record
+	return s.log.RecordAt(at, &rec) == nil
 }

@@ -51,8 +51,8 @@ func TestRefuse(t *testing.T) {
 		}, nil, nil, []string{"/commitlog", "/consumequeue", "restore"}},
 		{"newer format", func(t *testing.T, f vfs.FS) {
 			golden(t, f)
-			writeFile(t, f, "/ringmq.checkpoint", binary.BigEndian.AppendUint32([]byte("ringmqck"), 2))
-		}, nil, ErrNewer, []string{"/ringmq.checkpoint", "format 2"}},
+			writeFile(t, f, "/ringmq.checkpoint", binary.BigEndian.AppendUint32([]byte("ringmqck"), 3))
+		}, nil, ErrNewer, []string{"/ringmq.checkpoint", "format 3"}},
 		{"five mistakes", nil, func(o *Options) {
 			o.SegmentBytes, o.QueueFileBytes, o.FlushDepth, o.StagingBytes, o.FlushLeastPages = 5, -20, 99, 100, -1
 		}, nil, []string{"log files of 5", "queue files of -20", "99 flushes", "staging of 100", "-1 pages"}},
@@ -133,7 +133,7 @@ func TestIndexThatLies(t *testing.T) {
 	lying := readFile(t, fsys, path.Join("/index", names[0]))
 	binary.BigEndian.PutUint64(lying[24:], 12034) // the log's end
 	writeFile(t, fsys, "/index/20990101000000000", lying)
-	if err := openTest(t, fsys, Options{Dir: "/"}).Close(); err != nil {
+	if err := openTest(t, fsys, goldenOptions).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if after, err := fsys.List("/index"); err != nil || len(after) != 1 || after[0] != names[0] {

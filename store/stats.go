@@ -13,6 +13,7 @@ type Stats struct {
 	StagedBytes   int64 // reserved now: promised or not yet written
 	WaitingBytes  int64 // queue entries in memory only, now
 	ClockBackMs   int64 // most that the clock was back behind the last store time
+	Indexed       int64 // the index has the messages up to here
 	Checkpoint    int64 // position of the one on the disk: a restart reads the log from there
 	Recovered     Recovered
 }
@@ -42,6 +43,7 @@ func (s *Store) Stats() Stats {
 		StagedBytes:   l.Staged,
 		WaitingBytes:  s.keeper.Waiting(),
 		ClockBackMs:   s.counters.clockBehindMs.Load(),
+		Indexed:       s.index.Position(),
 		Checkpoint:    s.keeper.Checkpointed(),
 		Recovered:     s.found,
 	}

@@ -34,6 +34,7 @@ type Store struct {
 	lock   io.Closer
 	log    *log.Log
 	keeper *derive.Keeper
+	index  *derive.Indexer
 	files  *queue.Files
 	mark   *mark.File
 	found  Recovered
@@ -63,8 +64,8 @@ type Store struct {
 	closeErr  error
 }
 
-// Close refuses appends, makes everything that was appended durable, writes all queue entries and the
-// checkpoint, and removes the mark of an unclean stop. A log that failed leaves the mark. Ranges that
+// Close refuses appends, makes everything that was appended durable, writes all queue entries, the index
+// and the checkpoint, and removes the mark of an unclean stop. A log that failed leaves the mark. Ranges that
 // readers hold stay usable; no other method may run during Close.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() { s.closeErr = s.close() })
@@ -78,11 +79,12 @@ func (s *Store) close() error {
 	failed := s.log.Drain()
 	s.keeper.Stop()
 	s.mark.Stop()
+	s.index.Stop(failed == nil)
 	err := failed
 	if err == nil {
 		err = s.keeper.Checkpoint(true)
 	}
-	err = errors.Join(err, s.log.Close(), s.files.Close(), s.mark.Close())
+	err = errors.Join(err, s.index.Close(), s.log.Close(), s.files.Close(), s.mark.Close())
 	if err == nil {
 		err = s.removeAbort()
 	}

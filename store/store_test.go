@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -63,6 +64,13 @@ func (h *harness) await(cond func() bool) {
 	defer h.mu.Unlock()
 	for !cond() {
 		h.moved.Wait()
+	}
+}
+
+// awaitIndex waits until all that is visible is in the index. It works on its own time.
+func (h *harness) awaitIndex() {
+	for h.Stats().Indexed < h.Marks().Visible {
+		runtime.Gosched()
 	}
 }
 
@@ -133,6 +141,7 @@ func tinyOptions(dir string) Options {
 	return Options{
 		Dir: dir, SegmentBytes: 16 << 10, QueueFileBytes: 400, StagingBytes: 64 << 10,
 		MaxMessageBytes: 8 << 10, FlushSync: true, FlushDepth: 2,
+		IndexSlots: 1100, IndexEntries: 25, indexGather: -1,
 	}
 }
 

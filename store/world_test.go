@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"path"
 	"runtime"
@@ -31,6 +33,7 @@ type world struct {
 	promised   map[place][]byte          // messages that were acknowledged or visible
 	tried      map[place]map[string]bool // every body that was ever appended at a place
 	checkpoint int64                     // newest that was written
+	indexed    int64                     // offset of a durable message that is durable in the index
 	cutFiles   map[string][]byte         // copies of what was cut
 	tails      [][]byte                  // what crashes left behind the end of the log
 	sites      map[string]bool
@@ -49,6 +52,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	o := tinyOptions("/a/s")
 	o.QueueFlushInterval = time.Millisecond
 	o.checkpointBytes = 6 << 10
+	o.indexFlushBytes = 9 << 10
 	w := &world{
 		t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 7)), o: o,
 		promised: map[place][]byte{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
@@ -65,6 +69,7 @@ type life struct {
 	power *faultfs.FS
 	sent  []Put
 	got   Got
+	keys  map[int64]string // keys of the messages that verify has seen, by offset
 }
 
 // never is a call number that no life reaches.
@@ -189,6 +194,9 @@ func (w *world) promise(l *life) {
 		}
 	}
 	w.checkpoint = max(w.checkpoint, l.Stats().Checkpoint)
+	if mark := l.index.Mark(); mark.End < end {
+		w.indexed = max(w.indexed, mark.End)
+	}
 }
 
 // sendSome appends n messages to three queues, some of them joined, up to five at a time, and waits for
@@ -239,13 +247,21 @@ func (l *life) somePuts(n int) []Put {
 		}
 		l.w.serial++
 		body := fmt.Appendf(nil, "%d.", l.w.serial)
-		puts[i] = l.put("T", id, body)
+		puts[i] = l.keyed(id, body)
 		want := l.w.sizes[l.w.rng.IntN(len(l.w.sizes))]
 		body = append(body, bytes.Repeat([]byte{byte('a' + l.w.serial%26)}, want-puts[i].Bytes)...)
-		puts[i] = l.put("T", id, body)
+		puts[i] = l.keyed(id, body)
 		puts[i].Joined = joined && i > 0
 	}
 	return puts
+}
+
+// keyed makes a Put of a message with a key of its own.
+func (l *life) keyed(id int32, body []byte) Put {
+	p := l.put("T", id, body)
+	p.Props = fmt.Appendf(nil, "KEYS\x01k%d\x02TAGS\x01a\x02", l.w.serial)
+	p.Bytes, _ = l.RecordBytes(&p.Message)
+	return p
 }
 
 func (l *life) note(p Put) {
@@ -275,13 +291,46 @@ func (l *life) verify() error {
 			return broken("promised message %+v is gone", at)
 		}
 	}
+	if l.found.IndexFrom < l.w.indexed {
+		return broken("the index begins again at %d, what it has was durable up to %d", l.found.IndexFrom, l.w.indexed)
+	}
 	var err error
+	l.keys = map[int64]string{}
 	l.Queues(func(q *Queue) {
 		for at := q.Min(); at < q.Max() && err == nil; at++ {
 			err = l.verifyMessage(q, at)
 		}
 	})
-	return errors.Join(err, l.verifyCutFiles())
+	return errors.Join(err, l.verifyIndex(), l.verifyCutFiles())
+}
+
+// verifyIndex looks whether the index has all messages, and nothing else.
+func (l *life) verifyIndex() error {
+	for l.Stats().Indexed < l.Marks().Visible {
+		if l.power.IsCut() {
+			return nil
+		}
+		runtime.Gosched()
+	}
+	q := Query{Topic: "T", Key: "a", Tags: true, Max: 1 << 20, EndMs: math.MaxInt64, Hashed: true}
+	all, err := l.Find(q)
+	if err != nil {
+		return err
+	}
+	if want := slices.Sorted(maps.Keys(l.keys)); !slices.Equal(all.Offsets, want) {
+		return broken("the index has messages at %v, the log at %v", all.Offsets, want)
+	}
+	for at, key := range l.keys {
+		q.Key, q.Tags, q.Hashed = key, false, false
+		one, err := l.Find(q)
+		if err != nil || l.power.IsCut() {
+			return err
+		}
+		if !slices.Equal(one.Offsets, []int64{at}) {
+			return broken("%s of the message at %d leads to %v", key, at, one.Offsets)
+		}
+	}
+	return nil
 }
 
 func (l *life) verifyMessage(q *Queue, at int64) error {
@@ -299,6 +348,8 @@ func (l *life) verifyMessage(q *Queue, at int64) error {
 	if err := record.Verify(b, l.got.Runs[0].Offset, &r); err != nil {
 		return broken("%d@%d: %v", q.ID(), at, err)
 	}
+	keys, _ := record.Prop(r.Props, "KEYS")
+	l.keys[l.got.Runs[0].Offset] = string(keys)
 	here := place{q.ID(), at}
 	switch body, ok := l.w.promised[here]; {
 	case r.QueueID != q.ID() || r.QueueOffset != at:

@@ -47,6 +47,9 @@ type Config struct {
 	SyncFlushTimeout time.Duration
 	SegmentBytes     int64
 	QueueFileBytes   int64
+	NoIndex          bool // messages cannot be looked up by key
+	IndexSlots       int  // of one file of the index
+	IndexEntries     int
 	MaxMessageBytes  int
 	Check            record.Check
 	OnDamage         store.OnDamage
@@ -88,6 +91,7 @@ func (c *Config) Store() store.Options {
 	return store.Options{
 		Dir: c.Dir, CommitLogDir: c.CommitLogDir, SegmentBytes: c.SegmentBytes, QueueFileBytes: c.QueueFileBytes,
 		FlushSync: c.FlushSync, FlushDepth: c.FlushDepth, FlushInterval: c.FlushInterval, FlushThorough: c.FlushThorough,
+		NoIndex: c.NoIndex, IndexSlots: c.IndexSlots, IndexEntries: c.IndexEntries,
 		FlushLeastPages: c.FlushLeastPages, QueueFlushInterval: c.QueueFlush, MaxMessageBytes: c.MaxMessageBytes,
 		Check: c.Check, OnDamage: c.OnDamage,
 	}

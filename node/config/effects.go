@@ -14,7 +14,7 @@ var noEffect = map[string]string{
 	"filter":     "filtering by SQL92 is not supported yet; tags are compared by their hash in the queue",
 	"flush":      "one writer decides when to flush, by flushDiskType and the intervals that are in use",
 	"ha":         "replication is not supported yet",
-	"index":      "the message index is not built yet",
+	"index":      "the message index is kept up, but look-ups by key are not served yet",
 	"java":       "it belongs to the Java process of the stock broker",
 	"later":      "not supported yet",
 	"lite":       "light queues and lite topics are not supported yet",

@@ -183,6 +183,9 @@ func (p *parser) writing(c *Config) {
 	if p.given("mappedFileSizeConsumeQueue") {
 		c.QueueFileBytes = p.number("mappedFileSizeConsumeQueue", queueEntryBytes, 1<<31-1)
 	}
+	c.NoIndex = !p.yes("messageIndexEnable")
+	c.IndexSlots = int(p.number("maxHashSlotNum", 1, 1<<26))
+	c.IndexEntries = int(p.number("maxIndexNum", 2, math.MaxInt32))
 	c.Check = p.check()
 	if p.one("recoveryOnDamage", "stop", "cut") == "cut" {
 		c.OnDamage = store.CutOnDamage

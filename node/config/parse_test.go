@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		Advertise: "192.0.2.7:10911", StoreHost: netip.MustParseAddrPort("192.0.2.7:10911"), HAAddr: "192.0.2.7:10912",
 		Dir: "/home/me/store", CommitLogDir: "/home/me/store/commitlog",
 		IOEngine: "auto", FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
-		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
+		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, IndexSlots: 5_000_000, IndexEntries: 20_000_000, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
 		SendWait:    200 * time.Millisecond,
 		MemoryRatio: 40, PullMemoryBytes: 256 << 10, PullDiskBytes: 64 << 10, PullMemoryCount: 32, PullDiskCount: 8,
 		LongPolling: true, ShortPolling: time.Second,

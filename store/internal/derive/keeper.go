@@ -32,8 +32,9 @@ type Config struct {
 
 	QueueFileBytes int64
 
-	Position func() Position // any goroutine
-	Durable  func() int64    // end of the log on the disk; any goroutine
+	Position func() Position  // any goroutine
+	Durable  func() int64     // end of the log on the disk; any goroutine
+	Index    func() IndexMark // how far the index is durable; any goroutine
 	Log      *slog.Logger
 }
 
@@ -224,6 +225,8 @@ func (k *Keeper) prepare(clean bool) error {
 	c := k.last
 	c.Position, c.Last, c.Durable, c.StoreMs = p.End, p.Last, p.End, p.StoreMs
 	c.Clean, c.Check, c.QueueFileBytes = clean, k.cfg.Check, k.cfg.QueueFileBytes
+	index := k.cfg.Index()
+	c.IndexPosition, c.IndexEnd, c.Stock.IndexMs = index.Position, index.End, index.StoreMs
 	if p.Last >= 0 {
 		c.Stock.PhysicMs, c.Stock.LogicsMs, c.Stock.LogicsPhys = p.StoreMs, p.StoreMs, p.Last
 	}

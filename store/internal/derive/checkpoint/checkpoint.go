@@ -16,7 +16,7 @@ import (
 // Our file, big-endian:
 //
 //	  0  8   "ringmqck"
-//	  8  i4  version, 1
+//	  8  i4  version, 2
 //	 12  i4  check that records carry behind the position (record.Check)
 //	 16  i8  position: everything before is in durable queue entries
 //	 24  i8  offset of the record that ends at the position, -1 if there is none
@@ -26,15 +26,17 @@ import (
 //	 56  i8  size of the queues' files
 //	 64  48  the stock checkpoint that is written after this
 //	112  48  the one that was there before
-//	160  i4  CRC-32C of all before
+//	160  i8  index position: every record before it is in the durable index
+//	168  i8  offset of the newest record in that index, 0 if there is none
+//	176  i4  CRC-32C of all before
 const (
 	ownName    = "ringmq.checkpoint"
 	ownMagic   = "ringmqck"
-	ownVersion = 1
-	ownBytes   = 164
+	ownVersion = 2
+	ownBytes   = 180
 )
 
-var _ = [1]struct{}{}[ownBytes-(8+2*4+6*8+2*stockBytes+4)]
+var _ = [1]struct{}{}[ownBytes-(8+2*4+6*8+2*stockBytes+2*8+4)]
 
 // ErrNewer means that a newer version of ringmq wrote the file.
 var ErrNewer = errors.New("store: written by a newer version")
@@ -52,6 +54,9 @@ type Checkpoint struct {
 	Stock    Stock
 
 	QueueFileBytes int64 // size of the queues' files
+
+	IndexPosition int64 // every record before it is in the durable index
+	IndexEnd      int64 // offset of the newest record in that index, 0 if there is none
 }
 
 // Read reads both files. trusted tells whether ours is there, intact, and newer than the stock one;
@@ -105,6 +110,8 @@ func (c Checkpoint) append(dst []byte, before Stock) []byte {
 	}
 	dst = c.Stock.append(dst)
 	dst = before.append(dst)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.IndexPosition))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.IndexEnd))
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
 
@@ -113,7 +120,7 @@ func parse(b []byte) (c Checkpoint, before Stock) {
 	c = Checkpoint{
 		Check:    record.Check(binary.BigEndian.Uint32(b[12:])),
 		Position: at(16), Last: at(24), Durable: at(32), StoreMs: at(40), Clean: at(48) == 1, QueueFileBytes: at(56),
-		Stock: parseStock(b[64:]),
+		Stock: parseStock(b[64:]), IndexPosition: at(160), IndexEnd: at(168),
 	}
 	return c, parseStock(b[112:])
 }
@@ -121,7 +128,7 @@ func parse(b []byte) (c Checkpoint, before Stock) {
 func version(b []byte) uint32 { return binary.BigEndian.Uint32(b[8:]) }
 
 // valid judges the bytes of our file. A newer version's bytes are not looked at: they are valid, and
-// Read refuses them.
+// Read refuses them. Version 1, which no release wrote, is rebuilt.
 func valid(b []byte) error {
 	if len(b) < 12 || string(b[:8]) != ownMagic {
 		return errors.New("store: no checkpoint of ringmq")
@@ -129,7 +136,7 @@ func valid(b []byte) error {
 	if version(b) > ownVersion {
 		return nil
 	}
-	if len(b) != ownBytes || crc32.Checksum(b[:ownBytes-4], castagnoli) != binary.BigEndian.Uint32(b[ownBytes-4:]) {
+	if version(b) != ownVersion || len(b) != ownBytes || crc32.Checksum(b[:ownBytes-4], castagnoli) != binary.BigEndian.Uint32(b[ownBytes-4:]) {
 		return errors.New("store: checkpoint with a wrong checksum")
 	}
 	if binary.BigEndian.Uint32(b[12:]) > uint32(record.CheckOff) {

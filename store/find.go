@@ -1,0 +1,68 @@
+package store
+
+import (
+	"ringmq/store/internal/derive/index"
+	"ringmq/store/record"
+)
+
+// Query asks for messages by a key: one of their keys, or the id that the client gave them.
+type Query struct {
+	Topic string
+	Key   string
+	Tags  bool // Key is all that a message has for tags
+
+	Max            int   // at most so many: the newest
+	BeginMs, EndMs int64 // store times, both included; they are known in whole seconds only
+
+	// Hashed takes all messages that the index has under the key's hash, without a look at them. That is
+	// the stock broker's answer (5.5.0): its clients compare the keys. Others may have the same hash, and
+	// some may be gone from the log.
+	Hashed bool
+}
+
+// Lookup is what a Find found.
+type Lookup struct {
+	Offsets []int64 // physical, in ascending order
+
+	// The newest message in the index; both 0 when nothing was found (stock broker 5.5.0).
+	NewestOffset, NewestMs int64
+}
+
+// Find returns the messages that have a key. The index lacks the newest for some milliseconds, and older
+// ones while it catches up after a start (Stats.Indexed). Find reads files and may take long. Any goroutine
+// may call it.
+func (s *Store) Find(q Query) (Lookup, error) {
+	wanted := index.Query{Topic: q.Topic, Key: q.Key, Tags: q.Tags, Max: q.Max, BeginMs: q.BeginMs, EndMs: q.EndMs}
+	if !q.Hashed {
+		var buf []byte
+		wanted.Accept = func(at int64) bool {
+			var r record.Record
+			buf = s.readRecord(buf, at)
+			return record.Parse(buf, &r) == nil && wanted.Matches(&r)
+		}
+	}
+	offsets, newest, err := s.index.Find(wanted)
+	if err != nil || len(offsets) == 0 {
+		return Lookup{}, err
+	}
+	return Lookup{Offsets: offsets, NewestOffset: newest.Offset, NewestMs: newest.StoreMs}, nil
+}
+
+// readRecord reads the record at at into buf, or memory that is larger; nothing if there is none any more.
+func (s *Store) readRecord(buf []byte, at int64) []byte {
+	var head [4]byte
+	if s.ReadAt(head[:], at) != nil {
+		return buf[:0]
+	}
+	n := int64(be32(head[:]))
+	if n > s.o.SegmentBytes {
+		return buf[:0]
+	}
+	if int64(cap(buf)) < n {
+		buf = make([]byte, n)
+	}
+	if buf = buf[:n]; s.ReadAt(buf, at) != nil {
+		return buf[:0]
+	}
+	return buf
+}

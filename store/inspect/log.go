@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ringmq/store/internal/mark"
 	"ringmq/store/record"
 )
 
@@ -206,8 +207,7 @@ type logVerdict struct {
 }
 
 // judgeLog finds the log's end and says what follows it. Whether a bad place is the end of an
-// interrupted write or damage is told by what is known to have been durable, where a checkpoint of ours
-// can be trusted, else by whole records behind the place.
+// interrupted write or damage is told by recovery's rule.
 func (d *Dir) judgeLog(all []walked, st state) logVerdict {
 	var v logVerdict
 	stop := -1 // number of the file in which the log ends
@@ -255,6 +255,10 @@ func (d *Dir) judgeLog(all []walked, st state) logVerdict {
 			v.add(d.judgeBehind(s, behind))
 		}
 	}
+	if stop < 0 && !v.damaged && len(all) > 0 && mark.Damaged(v.end, st.trusted, st.durable, 0) {
+		v.add(verdict(d.rel(path.Join(path.Dir(all[len(all)-1].file.name), fmt.Sprintf("%020d", v.end))), Damaged, Damage,
+			"the file is missing: the log was on the disk up to %d, and its last file ends at %d", st.durable, v.end).at(v.end))
+	}
 	return v
 }
 
@@ -281,7 +285,7 @@ func (d *Dir) notRead(s *walked) Verdict {
 // judgeStop is the verdict on the file that the log ends in.
 func (d *Dir) judgeStop(s *walked, st state, beyond, used int64) Verdict {
 	name := d.rel(s.file.name)
-	lost := st.trusted && s.end < st.point.Durable
+	damaged := mark.Damaged(s.end, st.trusted, st.durable, beyond)
 	behind, within := "", ""
 	if beyond > 0 {
 		behind, within = fmt.Sprintf("; %s behind it", wholeRecords(beyond)), fmt.Sprintf(", %s among them", wholeRecords(beyond))
@@ -291,11 +295,11 @@ func (d *Dir) judgeStop(s *walked, st state, beyond, used int64) Verdict {
 		more = fmt.Sprintf("; %d more places like it in this file", s.gaps-1)
 	}
 	switch {
-	case lost:
-		return verdict(name, Damaged, Damage, "%s, and the log was on the disk up to %d%s%s", s.first.reason(), st.point.Durable, behind, more).at(s.end)
+	case damaged && st.trusted:
+		return verdict(name, Damaged, Damage, "%s, and the log was on the disk up to %d%s%s", s.first.reason(), st.durable, behind, more).at(s.end)
 	case st.heldBy != "" && used > 0 && (st.trusted || s.first.Used == 0):
 		return verdict(name, OK, InUse, "%s, and a write in progress", plural(s.records, "record")).at(s.end)
-	case beyond > 0 && !st.trusted:
+	case damaged:
 		return verdict(name, Damaged, Damage, "%s%s%s", s.first.reason(), behind, more).at(s.end)
 	case used > 0:
 		return verdict(name, Repairable, TornTail, "%s; opening cuts %s%s, and keeps a copy", s.first.reason(), plural(used, "byte"), within).at(s.end)

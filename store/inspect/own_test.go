@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"ringmq/store"
+	"ringmq/store/internal/mark"
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
@@ -126,8 +127,9 @@ func TestOwnDirectory(t *testing.T) {
 	}
 }
 
-// TestDurableMarkTells: where our checkpoint says that the log was durable up to a place, a bad one
+// TestDurableMarkTells: where checkpoint or mark say that the log was durable up to a place, a bad one
 // before it is damage although nothing follows; behind it, it is a torn tail although whole records do.
+// Opening judges likewise.
 func TestDurableMarkTells(t *testing.T) {
 	fsys := memfs.New(1)
 	f, err := openFiller(fsys, "/s")
@@ -154,12 +156,59 @@ func TestDurableMarkTells(t *testing.T) {
 	}
 	crashed := fsys.Crash(newRand(t), 100) // a power cut that takes nothing
 	edit(t, crashed, log, flip(end+200))
+	setMark(t, crashed, int64(end))
 	r := verify(t, crashed, Options{Dir: "/s"})
 	if v := find(t, r, log[3:]); v.Kind != TornTail || v.At < int64(end) || r.Beyond < 30 || r.Level != Repairable {
 		t.Errorf("a bit is lost behind the mark: %+v, %d beyond", v, r.Beyond)
 	}
+	torn := crashed.Crash(newRand(t), 100)
+	setMark(t, torn, int64(end)+2000)
+	if v := find(t, verify(t, torn, Options{Dir: "/s"}), log[3:]); v.Kind != Damage || v.At != find(t, r, log[3:]).At {
+		t.Errorf("a bit is lost below the mark: %+v", v)
+	}
+	h, err := openFiller(torn, "/s")
+	if err != nil || !errors.Is(h.Err(), store.ErrDamaged) {
+		t.Fatalf("opened: %v, %v", err, h.Err())
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
 	if err := g.Close(); err == nil {
 		t.Error("the file system that crashed still works")
+	}
+}
+
+func setMark(t *testing.T, fsys vfs.FS, durable int64) {
+	t.Helper()
+	m, err := mark.Open(fsys, "/s")
+	if err == nil {
+		err = errors.Join(m.Set(durable), m.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMissingEndIsFound: without its last file the log is well-formed, but not all that was durable.
+func TestMissingEndIsFound(t *testing.T) {
+	fsys := memfs.New(1)
+	f, err := openFiller(fsys, "/s")
+	for range 60 {
+		err = errors.Join(err, f.send(10))
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fsys.List("/s/commitlog")
+	if err != nil || len(names) < 2 {
+		t.Fatal(names, err)
+	}
+	last := names[len(names)-1]
+	if err := fsys.Remove("/s/commitlog/" + last); err != nil {
+		t.Fatal(err)
+	}
+	if v := find(t, verify(t, fsys, Options{Dir: "/s"}), "commitlog/"+last); v.Kind != Damage || v.Level != Damaged {
+		t.Errorf("%+v", v)
 	}
 }
 

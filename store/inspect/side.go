@@ -10,13 +10,15 @@ import (
 
 	"ringmq/netio/wire"
 	"ringmq/store/internal/derive/checkpoint"
+	"ringmq/store/internal/mark"
 )
 
 // state is what the small files tell about the whole.
 type state struct {
 	point   checkpoint.Checkpoint
-	trusted bool // point is ours, and no stock broker has worked here since
-	ours    bool // ringmq was the last to work here
+	trusted bool  // point is ours, and no stock broker has worked here since
+	durable int64 // while trusted: the log was on the disk up to here at least
+	ours    bool  // ringmq was the last to work here
 	closed  bool
 	heldBy  string
 }
@@ -37,14 +39,35 @@ func (d *Dir) readState() (s state, all []Verdict) {
 	var lock []Verdict
 	s.heldBy, lock = d.holder()
 	all = append(all, lock...)
-	mark, err := d.read(path.Join(d.o.Dir, "abort"))
-	s.closed = mark == nil && err == nil
+	abort, err := d.read(path.Join(d.o.Dir, "abort"))
+	s.closed = abort == nil && err == nil
 	if !s.closed {
-		s.ours = bytes.Contains(mark, []byte("ringmq"))
+		s.ours = bytes.Contains(abort, []byte("ringmq"))
 		s.trusted = s.trusted && s.ours
-		all = append(all, judgeMark(s.heldBy))
+		all = append(all, judgeAbort(s.heldBy))
+	}
+	durable, more := d.readMark()
+	all = append(all, more...)
+	if s.trusted {
+		s.durable = max(s.point.Durable, durable)
 	}
 	return s, all
+}
+
+// readMark returns what the durable mark says.
+func (d *Dir) readMark() (durable int64, all []Verdict) {
+	b, err := d.read(path.Join(d.o.Dir, mark.Name))
+	if b == nil && err == nil {
+		return 0, nil
+	}
+	durable, ok := mark.Judge(b)
+	switch {
+	case err != nil:
+		return 0, []Verdict{verdict(mark.Name, Repairable, Unreadable, "%v: remove it, it is made anew", err)}
+	case !ok:
+		return 0, []Verdict{verdict(mark.Name, Repairable, Broken, "it tells nothing: opening makes it anew")}
+	}
+	return durable, []Verdict{verdict(mark.Name, OK, Good, "the log was on the disk up to %d", durable)}
 }
 
 // holder tells who has the directory open, as far as the file system can.
@@ -64,7 +87,7 @@ func (d *Dir) holder() (heldBy string, all []Verdict) {
 	return "", append(all, verdict("lock", OK, Good, "held by nobody"))
 }
 
-func judgeMark(heldBy string) Verdict {
+func judgeAbort(heldBy string) Verdict {
 	if heldBy != "" {
 		return verdict("abort", OK, NotClosed, "the store is open: it is held by %s", heldBy)
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
@@ -199,13 +200,21 @@ func (d *decoder) plain(v reflect.Value) {
 	}
 }
 
+// string makes a string of text. Bytes that are no UTF-8 become U+FFFD, as in Java and in encoding/json: otherwise two
+// names that differ in memory would be one name in the file that is written of them.
+func (d *decoder) string(text []byte) string {
+	valid := bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	if !d.take(uintptr(len(valid))) {
+		return ""
+	}
+	return string(valid)
+}
+
 // set converts a text to the kind of v, as fastjson would.
 func (d *decoder) set(v reflect.Value, text []byte) {
 	switch k := v.Kind(); k {
 	case reflect.String:
-		if d.take(uintptr(len(text))) {
-			v.SetString(string(text))
-		}
+		v.SetString(d.string(text))
 	case reflect.Bool:
 		b, ok := looseBool(text)
 		if v.SetBool(b); !ok {
@@ -259,9 +268,7 @@ func (d *decoder) any(v reflect.Value) {
 		d.list(reflect.ValueOf(&l).Elem())
 		x = l
 	case '"', '\'':
-		text := d.text(b)
-		d.take(uintptr(len(text)))
-		x = string(text)
+		x = d.string(d.text(b))
 	default:
 		x = d.literalValue()
 	}

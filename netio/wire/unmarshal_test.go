@@ -47,6 +47,7 @@ func TestUnmarshal(t *testing.T) {
 		want sample
 	}{
 		{`{}`, sample{}},
+		{"{\"text\":\"a\xe8b\",\"table\":{\"\xff\":\"\xc3\"}}", sample{Text: "a\uFFFDb", Table: map[string]string{"\uFFFD": "\uFFFD"}}},
 		{`{"text":"a\u0001","int":-5,"long":9007199254740993,"flag":true,"float":1.5}`,
 			sample{Text: "a\x01", Int: -5, Long: 9007199254740993, Flag: true, Float: 1.5}},
 		{`{"list":[1,"2",3.0],"table":{"a":"b","c":5},"ids":{0:"x","1":"y"}}`,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"ringmq/netio"
 	"ringmq/netio/wire"
@@ -29,9 +30,18 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.remark }
 
-// answer is what Serve sends.
-func (s *Server) answer(c *netio.Conn, req *wire.Command) *wire.Command {
-	ans := new(wire.Command)
+// answer is what Serve sends. A panic ends this request only: it is answered with SystemError.
+func (s *Server) answer(c *netio.Conn, req *wire.Command) (ans *wire.Command) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.Log.Error("name server: a handler panicked", "code", int(req.Code), "name", req.Code.String(),
+				"client", c.Remote(), "panic", p, "stack", string(debug.Stack()))
+			ans = new(wire.Command)
+			ans.Answer(req, wire.SystemError)
+			ans.SetRemark(fmt.Sprintf("internal error in the handler of %v: %v", req.Code, p))
+		}
+	}()
+	ans = new(wire.Command)
 	ans.Answer(req, wire.Success)
 	handle := handlers[req.Code]
 	if handle == nil {
@@ -57,6 +67,9 @@ func (s *Server) register(c *netio.Conn, req, ans *wire.Command) error {
 	if err := h.Parse(req); err != nil {
 		return err
 	}
+	if err := checkNames(h.BrokerName, h.BrokerAddr, h.ClusterName, h.HAServerAddr, h.ZoneName); err != nil {
+		return err
+	}
 	if h.BodyCRC32 != 0 && wire.CRC32(req.Body) != uint32(h.BodyCRC32) {
 		return errors.New("crc32 not match")
 	}
@@ -69,6 +82,18 @@ func (s *Server) register(c *netio.Conn, req, ans *wire.Command) error {
 		return err
 	}
 	master.Append(ans)
+	return nil
+}
+
+// maxName is beyond what anybody calls a broker. Routes carry the names to every client, and the log has them.
+const maxName = 255
+
+func checkNames(names ...string) error {
+	for _, name := range names {
+		if len(name) > maxName {
+			return fmt.Errorf("register broker failed: %.20q… has %d bytes, a name or address may have %d", name, len(name), maxName)
+		}
+	}
 	return nil
 }
 

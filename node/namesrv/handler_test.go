@@ -3,6 +3,7 @@ package namesrv
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,7 @@ func TestWrongRequests(t *testing.T) {
 		{"route of nothing", request(wire.GetRouteInfoByTopic, nil), wire.SystemError, "topic: missing"},
 		{"registration of nobody", request(wire.RegisterBroker, nil), wire.SystemError, "brokerName: missing"},
 		{"broker id that is none", request(wire.RegisterBroker, nil, append([]string{"brokerId", "x"}, me[:6]...)...), wire.SystemError, `brokerId="x"`},
+		{"endless name", request(wire.RegisterBroker, nil, append([]string{"__ZONE_NAME", strings.Repeat("z", 256)}, me...)...), wire.SystemError, "256 bytes"},
 		{"topics that are none", request(wire.RegisterBroker, []byte("{"), me...), wire.SystemError, "JSON"},
 		{"broken compression", request(wire.RegisterBroker, []byte("x\x9cgarbage"), me...), wire.SystemError, ""},
 		{"checksum", request(wire.RegisterBroker, []byte("{}"), append([]string{"bodyCrc32", "1"}, me...)...), wire.SystemError, "crc32 not match"},
@@ -51,6 +53,17 @@ func TestWrongRequests(t *testing.T) {
 				t.Errorf("a broker was registered")
 			}
 		})
+	}
+}
+
+// A bug of ours that a request meets must not end the node: the loop that serves it is the node's.
+func TestPanicIsContained(t *testing.T) {
+	const code = wire.Code(9998)
+	handlers[code] = func(*Server, *netio.Conn, *wire.Command, *wire.Command) error { panic("a bug") }
+	defer delete(handlers, code)
+	ans := New(Options{Log: slog.New(slog.DiscardHandler)}).answer(new(netio.Conn), request(code, nil))
+	if ans.Code != wire.SystemError || ans.Opaque != 7 || !strings.Contains(string(ans.Remark), "a bug") {
+		t.Errorf("code %d, opaque %d, remark %q", ans.Code, ans.Opaque, ans.Remark)
 	}
 }
 

@@ -48,14 +48,8 @@ prove:
 	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 15m -run 'Crash|EverySync|PowerCut|LostPage|DiskFull|TestKill|TornTail' ./store/... ./node/...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=15s
 
-# go runs one fuzz target at a time, so each is listed and run by its own name.
 fuzz:
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "fuzz $$pkg $$target $(FUZZTIME)"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; \
-	done
+	@.ci/fuzz $(FUZZTIME)
 
 bench:
 	@$(GO) test -run '^$$' -bench . -benchmem ./...

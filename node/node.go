@@ -74,15 +74,23 @@ type Node struct {
 	// Stored by Start, loaded by the store's writer, which runs before there is a listener.
 	broker atomic.Pointer[netio.Server]
 
+	// Closed by the store's failure, for the goroutine that tells the name servers.
+	failed chan struct{}
+
 	// Stored by Start, Stop and the store's failure, loaded by anyone.
 	ready   atomic.Bool
 	noWrite atomic.Bool // the store has failed: the routes say that nothing can be sent here
+
+	// announcing guards what follows. It is held from the look at the topics until the embedded name
+	// server has them, so that no state is told after a newer one; only that server's lock is taken under it.
+	announcing sync.Mutex
+	left       bool // the node is about to stop and out of the routes for good
 }
 
 // Start brings a node up: lock and recovery of the store, tables, listeners, registration. When it
 // returns the node serves. An error leaves nothing running, and says what to do where it can.
 func Start(o Options) (*Node, error) {
-	n := &Node{opts: o, clock: o.Clock, log: o.Log}
+	n := &Node{opts: o, clock: o.Clock, log: o.Log, failed: make(chan struct{})}
 	if n.clock == nil {
 		n.clock = machineClock{}
 	}
@@ -220,6 +228,13 @@ func (n *Node) startBackground() {
 	if n.namesrv != nil {
 		n.every(expireBrokersEvery, func(tick <-chan time.Time) { n.namesrv.Run(ctx, tick) })
 	}
+	n.background.Go(func() {
+		select {
+		case <-n.failed:
+			n.withdraw()
+		case <-ctx.Done():
+		}
+	})
 }
 
 func (n *Node) every(d time.Duration, run func(tick <-chan time.Time)) {
@@ -236,9 +251,7 @@ func (n *Node) every(d time.Duration, run func(tick <-chan time.Time)) {
 func (n *Node) Stop(ctx context.Context) error {
 	n.ready.Store(false)
 	n.rpc.RefuseSends()
-	if n.namesrv != nil {
-		n.namesrv.RemoveLocal()
-	}
+	n.leave()
 	if n.registrar != nil {
 		n.registrar.Stop(ctx)
 	}
@@ -273,7 +286,6 @@ func (n *Node) shut(ctx context.Context) error {
 	n.background.Wait()
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
-		n.background.Wait() // the last flush may have failed, and that may be on its way to the name servers
 	}
 	if n.admin != nil {
 		errs = append(errs, n.admin.Stop(ctx))

@@ -37,20 +37,24 @@ func (n *Node) storeOptions() store.Options {
 	return o
 }
 
-// storeFailed runs on the store's writer when nothing can be stored any more: who waits is told,
-// health turns red, and the routes lose the write permission. Reads go on.
+// storeFailed runs on the store's writer, once, when nothing can be stored any more: who waits is
+// told, health turns red, and the routes lose the write permission. Reads go on. The node may still be
+// starting, or stopping already: the name servers are told by a goroutine that lives in between.
 func (n *Node) storeFailed(err error) {
 	n.log.Error("node: the store has failed; nothing is stored until the node is started again", "error", err)
 	n.noWrite.Store(true)
 	if broker := n.broker.Load(); broker != nil {
 		failOwed(broker, err)
 	}
-	n.background.Go(func() {
-		if n.registrar != nil {
-			n.registrar.SetPerm(n.perm())
-		}
-		n.announce()
-	})
+	close(n.failed)
+}
+
+// withdraw takes the write permission out of the routes.
+func (n *Node) withdraw() {
+	if n.registrar != nil {
+		n.registrar.SetPerm(n.perm())
+	}
+	n.announce()
 }
 
 func failOwed(broker *netio.Server, err error) {
@@ -83,16 +87,35 @@ func (n *Node) identity() wire.BrokerIdentity {
 // announce makes the topics known to the name servers: the embedded one has them on return, the
 // others hear of them at once. Any goroutine.
 func (n *Node) announce() {
-	if n.namesrv != nil {
-		topics, _ := n.topics.Snapshot()
-		table := make(map[string]wire.TopicConfig, len(topics))
-		for name, c := range topics {
-			table[name] = c.Wire(n.perm())
-		}
-		n.namesrv.Local(n.identity(), n.opts.Config.HAAddr, table)
-	}
+	n.announceHere()
 	if n.registrar != nil {
 		n.registrar.Changed()
+	}
+}
+
+// announceHere makes the topics known to the embedded name server, if there is one.
+func (n *Node) announceHere() {
+	n.announcing.Lock()
+	defer n.announcing.Unlock()
+	if n.namesrv == nil || n.left {
+		return
+	}
+	topics, _ := n.topics.Snapshot()
+	table := make(map[string]wire.TopicConfig, len(topics))
+	for name, c := range topics {
+		table[name] = c.Wire(n.perm())
+	}
+	n.namesrv.Local(n.identity(), n.opts.Config.HAAddr, table)
+}
+
+// leave takes the node out of the routes of the embedded name server. Topics may still change
+// afterwards, which must not bring it back.
+func (n *Node) leave() {
+	n.announcing.Lock()
+	defer n.announcing.Unlock()
+	n.left = true
+	if n.namesrv != nil {
+		n.namesrv.RemoveLocal()
 	}
 }
 

@@ -19,7 +19,7 @@ func (c *Client) read() {
 		cmd, err := readCommand(in)
 		if err != nil {
 			if cause, first := c.end(fmt.Errorf("%w: %w", ErrClosed, err)); first {
-				c.opts.Log.Info("remoting: connection ended", "addr", c.addr, "err", cause)
+				c.opts.Log.Debug("remoting: connection ended", "addr", c.addr, "err", cause)
 			}
 			return
 		}

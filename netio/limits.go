@@ -29,6 +29,7 @@ func (s *Server) tick(t tick) {
 // sweep ends what has run out of time. Requests that were put off are seen to by serveHeld, which
 // follows in the same turn.
 func (l *Loop) sweep(t tick) {
+	l.release() // what the marks have reached is not overdue, however late this look is
 	l.payOverdue()
 	l.relieve()
 	if t < coarseTick {

@@ -102,6 +102,25 @@ func TestOverdueAnswersAreRecoded(t *testing.T) {
 	}
 }
 
+// TestLateLookAtLimits: a process that stood still finds the marks moved and the time over at once. What is covered is
+// acknowledged then; it used to get "flush timed out" when the look at the limits came first in the loop's turn.
+func TestLateLookAtLimits(t *testing.T) {
+	r := start(t, &script{serve: oweByBody}, func(o *Options) { o.Loops = 1 })
+	p := r.dial()
+	for i, body := range []string{"v10", "v20"} {
+		p.write(request(int32(i), []byte(body)))
+	}
+	r.until(func(s Stats) bool { return s.Owed == 2 })
+	r.clock.advance(r.o.OweWait)
+	l := r.loops[0]
+	in := l.lockInbox()
+	in.tick = coarseTick
+	raise(&r.visible, 10)
+	l.unlockInbox()
+	p.expect(0, wire.Success)
+	p.expect(1, wire.FlushDiskTimeout)
+}
+
 // TestFailOwed: what the marks had reached is acknowledged; all else fails, now and later.
 func TestFailOwed(t *testing.T) {
 	r := start(t, &script{serve: oweByBody}, func(o *Options) { o.Loops = 1 })

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -59,26 +60,30 @@ func consume(ctx context.Context, o consumeOptions, out, complaints io.Writer) e
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := newMember(o, complaints)
+	defer m.client.close()
 	ended := make(chan error, 1)
 	go func() { ended <- m.run(ctx) }()
-	printed := 0
-	for {
+	for printed := 0; o.count == 0 || printed < o.count; {
 		select {
 		case err := <-ended:
-			return err
-		case b := <-m.batches:
-			n, err := printBatch(out, b, o.count-printed, o.count > 0)
-			m.handled(b.queue, n)
-			printed += n.messages
-			if err != nil || o.count > 0 && printed >= o.count {
-				cancel()
-				if left := <-ended; err == nil {
-					err = left
-				}
+			if err != nil {
 				return err
+			}
+			return m.leave()
+		case b := <-m.batches:
+			p, err := printBatch(out, b, o.count-printed, o.count > 0)
+			m.handled(b.queue, p)
+			printed += p.messages
+			if err != nil {
+				cancel()
+				<-ended // it has joined, and so it does not fail
+				return errors.Join(err, m.leave())
 			}
 		}
 	}
+	cancel()
+	<-ended
+	return m.leave()
 }
 
 // progress is how far a batch was handled.

@@ -39,7 +39,7 @@ type member struct {
 	changed    chan struct{} // holds one token when the members have changed
 	batches    chan batch    // what was read; the receiver calls handled
 
-	// The goroutine of run.
+	// The goroutine of run; leave after it.
 	readers map[queue]context.CancelFunc
 	brokers map[string]bool // addresses that know of us
 
@@ -73,10 +73,9 @@ func (m *member) asked(req *wire.Command) *wire.Command {
 	return ans
 }
 
-// run is the life of a member. It fails only if it cannot join; later trouble is reported and tried
-// again.
+// run is the life of a member until ctx ends; leave comes after it. It fails only if it cannot join;
+// later trouble is reported and tried again.
 func (m *member) run(ctx context.Context) error {
-	defer m.client.close()
 	if err := m.share(ctx); err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (m *member) run(ctx context.Context) error {
 		var err error
 		select {
 		case <-ctx.Done():
-			return m.leave()
+			return nil
 		case <-beat.C:
 			err = m.beat(ctx, slices.Collect(maps.Keys(m.brokers)))
 		case <-share.C:
@@ -317,7 +316,8 @@ func (m *member) commit(q queue, at int64) *wire.Command {
 	})
 }
 
-// leave stops the readers, makes sure that the broker has the offsets, and leaves the group.
+// leave makes sure that the readers have ended and the broker has the offsets, and leaves the group. It is
+// called once, when run has ended and nothing is being handled any more.
 func (m *member) leave() error {
 	for _, stop := range m.readers {
 		stop()

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -100,6 +102,56 @@ func TestConsumersShare(t *testing.T) {
 	}
 	cancel()
 	members.Wait()
+}
+
+// TestSendInputThatBreaks: what cannot be read is no end of the input. Sending used to stop there with exit code 0.
+func TestSendInputThatBreaks(t *testing.T) {
+	at := namesrv(t)
+	out, err := run(t, "one\n"+strings.Repeat("x", lineBytes+10)+"\ntwo\n", "send", "--topic", "T", "--namesrv", at, "-")
+	if !errors.Is(err, bufio.ErrTooLong) || !strings.Contains(err.Error(), "line 2 ") {
+		t.Errorf("%v, want a complaint about line 2", err)
+	}
+	if !strings.HasPrefix(out, "sent T ") {
+		t.Errorf("what was sent before: %q", out)
+	}
+}
+
+// TestInterruptedConsumer: a consumer that is interrupted in the middle of a batch finishes it and stores how far it
+// came, so that the next one begins right behind. Leaving used to go on beside the printing: it stored what was printed
+// by then, and read a map that the printing wrote to.
+func TestInterruptedConsumer(t *testing.T) {
+	at := namesrv(t)
+	if out, err := run(t, "", "send", "--topic", "T", "--namesrv", at, "--count", "200"); err != nil {
+		t.Fatal(out, err)
+	}
+	seen := map[string]int{}
+	for interrupted := 0; len(seen) < 200; interrupted++ {
+		if interrupted > 200 {
+			t.Fatalf("%d of 200 messages after %d consumers", len(seen), interrupted)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		out := printing(func(line string) {
+			cancel()
+			_, body, _ := strings.Cut(line, "\t")
+			seen[body]++
+		})
+		if err := consume(ctx, consumeOptions{namesrv: at, topic: "T", group: "G", from: fromFirst, tags: "*"}, out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for body, times := range seen {
+		if times != 1 {
+			t.Errorf("%d times: %s", times, body)
+		}
+	}
+}
+
+// printing is called with each line that is written.
+type printing func(line string)
+
+func (p printing) Write(line []byte) (int, error) {
+	p(string(line))
+	return len(line), nil
 }
 
 // lineWriter sends each line that is written.

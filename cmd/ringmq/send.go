@@ -67,19 +67,14 @@ func sendCommand() *cobra.Command {
 	return cmd
 }
 
-// bodies yields the messages to send, one after the other; nil at the end.
-func (o sendOptions) bodies(in io.Reader, args []string) (func() []byte, error) {
+// lineBytes is the longest line that is read: the largest body that a broker takes by default.
+const lineBytes = 4 << 20
+
+// bodies yields the messages to send, one after the other; nil at the end, with an error where it came
+// too early.
+func (o sendOptions) bodies(in io.Reader, args []string) (func() ([]byte, error), error) {
 	if len(args) == 1 && args[0] == "-" {
-		lines := bufio.NewScanner(in)
-		lines.Buffer(nil, 4<<20)
-		return func() []byte {
-			for lines.Scan() {
-				if b := o.sized(lines.Bytes()); len(b) > 0 {
-					return b
-				}
-			}
-			return nil
-		}, nil
+		return o.lines(in), nil
 	}
 	text := "message"
 	if len(args) == 1 {
@@ -89,15 +84,33 @@ func (o sendOptions) bodies(in io.Reader, args []string) (func() []byte, error) 
 		return nil, errors.New("an empty message: give it a text or a --size")
 	}
 	n := 0
-	return func() []byte {
+	return func() ([]byte, error) {
 		if n++; n > o.count {
-			return nil
+			return nil, nil
 		}
 		if o.count > 1 {
-			return o.sized(fmt.Appendf(nil, "%s %d", text, n))
+			return o.sized(fmt.Appendf(nil, "%s %d", text, n)), nil
 		}
-		return o.sized([]byte(text))
+		return o.sized([]byte(text)), nil
 	}, nil
+}
+
+// lines yields the lines of in that are not empty.
+func (o sendOptions) lines(in io.Reader) func() ([]byte, error) {
+	lines, number := bufio.NewScanner(in), 0
+	lines.Buffer(nil, lineBytes+len("\r\n"))
+	return func() ([]byte, error) {
+		for lines.Scan() {
+			number++
+			if b := o.sized(lines.Bytes()); len(b) > 0 {
+				return b, nil
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("line %d of the standard input: %w", number+1, err)
+		}
+		return nil, nil
+	}
 }
 
 // sized returns a copy of b, padded or cut to the size that was asked for.
@@ -111,7 +124,7 @@ func (o sendOptions) sized(b []byte) []byte {
 }
 
 // send sends all bodies, many at once, spread over the topic's queues.
-func send(ctx context.Context, o sendOptions, next func() []byte, out io.Writer) error {
+func send(ctx context.Context, o sendOptions, next func() ([]byte, error), out io.Writer) error {
 	c := newClient(o.namesrv, nil)
 	defer c.close()
 	queues, err := publishQueues(ctx, c, o.topic)
@@ -119,7 +132,14 @@ func send(ctx context.Context, o sendOptions, next func() []byte, out io.Writer)
 		return err
 	}
 	s := sender{client: c, opts: o, queues: queues, out: out, slots: make(chan struct{}, sendInFlight), begun: time.Now()}
-	for body := next(); body != nil && s.failed.Load() == nil && ctx.Err() == nil; body = next() {
+	for s.failed.Load() == nil && ctx.Err() == nil {
+		body, err := next()
+		if err != nil {
+			s.failed.CompareAndSwap(nil, &err)
+		}
+		if body == nil {
+			break
+		}
 		s.slots <- struct{}{}
 		s.running.Add(1)
 		go s.one(ctx, body, s.queues[s.started%len(s.queues)])

@@ -33,7 +33,10 @@ var (
 	ErrOffset = errors.New("store: offset outside of the log")
 )
 
-// Config is what a Log needs. All fields must be set.
+// UnflushedBytes is the default of Config.UnflushedBytes.
+const UnflushedBytes = 64 << 20
+
+// Config is what a Log needs. All fields must be set, except where 0 is said to choose.
 type Config struct {
 	FS           vfs.FS
 	Dir          string
@@ -45,6 +48,7 @@ type Config struct {
 	FlushInterval   time.Duration // without FlushSync: look this often
 	FlushLeastPages int           // without FlushSync: pages that make a flush worth it
 	FlushThorough   time.Duration // without FlushSync: flush anything this often
+	UnflushedBytes  int64         // without FlushSync: most that is written and not durable; 0: UnflushedBytes
 	PrepareRetry    time.Duration // try again after a segment could not be prepared
 
 	Log *slog.Logger

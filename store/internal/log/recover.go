@@ -18,6 +18,7 @@ const DefaultSegmentBytes = 1 << 30
 // calls Start. cfg.SegmentBytes 0 takes the size that the directory has; another size than the
 // directory's is refused.
 func Open(cfg Config) (*Log, error) {
+	cfg.UnflushedBytes = cmp.Or(cfg.UnflushedBytes, UnflushedBytes)
 	l := &Log{cfg: cfg, done: make(chan struct{}), wakeAt: never}
 	l.segments.Store(new([]*segment))
 	bases, size, err := listSegments(cfg.FS, cfg.Dir)

@@ -18,7 +18,9 @@ import (
 //
 // When one sender comes after the other (idle) the write and its flush are one call of this goroutine.
 //
-// Without FlushSync whatever is staged is written at once and flushed on a timer.
+// Without FlushSync whatever is staged is written at once and flushed on a timer, or as soon as an eighth
+// of UnflushedBytes has come together. Beyond UnflushedBytes, or the one write of at most a staging that
+// finds everything durable, nothing is written before a flush has made room: a power cut takes no more.
 type writer struct {
 	l         *Log
 	fly       flushes
@@ -80,7 +82,7 @@ func (w *writer) work() {
 			w.flush()
 		}
 	}
-	if !w.l.cfg.FlushSync && w.flushDue() {
+	for !w.l.cfg.FlushSync && w.flushDue() {
 		w.flush()
 	}
 	w.tell()
@@ -92,7 +94,7 @@ func (w *writer) take() (p piece, flush bool) {
 	l := w.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	enough := l.pending >= w.missing()
+	enough := l.pending >= w.missingLocked()
 	flush = enough && l.cfg.FlushSync
 	if len(l.pieces) == 0 || !enough && !w.hurryLocked() {
 		return piece{}, flush
@@ -105,11 +107,13 @@ func (w *writer) take() (p piece, flush bool) {
 	return p, flush
 }
 
-// missing is how many bytes must be pending before the next write, and with FlushSync a flush, may
+// missingLocked is how many bytes must be pending before the next write, and with FlushSync a flush, may
 // start. What was written in a hurry counts with them.
-func (w *writer) missing() int64 {
+func (w *writer) missingLocked() int64 {
 	unflushed := w.written - w.issued
 	switch {
+	case !w.l.cfg.FlushSync && w.exposedLocked():
+		return never
 	case !w.l.cfg.FlushSync:
 		return 1
 	case len(w.fly.flying) == 0:
@@ -118,6 +122,12 @@ func (w *writer) missing() int64 {
 		return never
 	}
 	return w.fly.bytes - unflushed
+}
+
+// exposedLocked reports whether the next write would leave more in danger of a power cut than may be.
+func (w *writer) exposedLocked() bool {
+	l := w.l
+	return len(l.pieces) > 0 && w.written > w.durable && l.pieces[0].end()-w.durable > l.cfg.UnflushedBytes
 }
 
 // hurryLocked reports whether pending bytes are to be written before the flush that will cover them
@@ -201,14 +211,16 @@ func (w *writer) flush() {
 	w.l.counters.flushes.Add(1)
 }
 
-// flushDue decides without FlushSync: a full segment at once, then by pages and time.
+// flushDue decides without FlushSync: a full segment at once, much at once, then by pages and time.
 func (w *writer) flushDue() bool {
 	dirty := w.written - w.issued
 	if dirty == 0 || !w.fly.free() {
 		return false
 	}
-	full := w.written >= w.l.find(w.issued).end()
-	return full || w.stopping() || time.Since(w.lastFlush) >= w.flushEvery()
+	if dirty >= w.l.cfg.UnflushedBytes/8 || w.written >= w.l.find(w.issued).end() {
+		return true
+	}
+	return w.pressed() || time.Since(w.lastFlush) >= w.flushEvery()
 }
 
 // flushEvery is the time between two flushes without FlushSync: longer while few pages are dirty.
@@ -249,10 +261,10 @@ func (w *writer) waitFor() time.Duration {
 	case w.failed:
 		l.wakeAt = never
 		return w.orLook(-1)
-	case l.pending >= w.missing(), w.hurryLocked():
+	case l.pending >= w.missingLocked(), w.hurryLocked():
 		return 0
 	}
-	l.wakeAt = w.missing()
+	l.wakeAt = w.missingLocked()
 	if l.cfg.FlushSync || w.written == w.issued || !w.fly.free() {
 		return w.orLook(-1)
 	}
@@ -267,10 +279,11 @@ func (w *writer) orLook(wait time.Duration) time.Duration {
 	return wait
 }
 
-func (w *writer) stopping() bool {
+// pressed reports whether closing or a write waits for the next flush.
+func (w *writer) pressed() bool {
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	return w.l.closing
+	return w.l.closing || w.exposedLocked()
 }
 
 // finished reports whether closing is asked for and nothing is left to do.

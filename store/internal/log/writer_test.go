@@ -352,6 +352,65 @@ func TestFailedDurableWrite(t *testing.T) {
 	}
 }
 
+// TestAsyncLossIsBounded: without FlushSync, and with a disk that takes its time, no more than UnflushedBytes
+// are written and not durable; what comes then waits in staging. Reads of time play no part: only bytes
+// make these flushes due.
+func TestAsyncLossIsBounded(t *testing.T) {
+	const bound = 256 << 10
+	for _, chunk := range []int{1000, 10 << 10, 50 << 10} {
+		t.Run(fmt.Sprint(chunk), func(t *testing.T) {
+			disk := memfs.New(1)
+			r := newRig(t, disk, disk, func(c *Config) {
+				c.FlushSync, c.UnflushedBytes, c.SegmentBytes = false, bound, 128<<10
+				c.FlushInterval, c.FlushThorough = time.Hour, time.Hour
+			})
+			defer r.shut()
+			disk.HoldFlushes()
+			end := int64(0)
+			for round := range 3 {
+				most := r.Durable() + bound
+				for end <= most { // what is given out exceeds what may be written
+					r.await(func() bool { return r.Reserve(chunk) == nil })
+					r.Release(chunk)
+					end = r.append(chunk, 'x')
+				}
+				r.await(func() bool { return r.Written()+r.SegmentBytes() > most }) // all but one write, with a blank
+				written := r.Written()                                    // first: durable may have grown since
+				if durable := r.Durable(); written > durable+bound {
+					t.Errorf("round %d: written %d, durable %d: %d in danger, want %d at most", round, written, durable, written-durable, bound)
+				}
+				for r.Durable() <= most-bound { // fresh blocks take two flushes
+					disk.WaitHeld(1)
+					disk.ReleaseAll()
+					disk.HoldFlushes()
+				}
+			}
+		})
+	}
+}
+
+// TestAsyncFailureIsFinal: without FlushSync the first flush that fails ends the log as well.
+func TestAsyncFailureIsFinal(t *testing.T) {
+	disk := memfs.New(1)
+	r := newRig(t, disk, disk, func(c *Config) {
+		c.FlushSync, c.FlushInterval, c.FlushThorough = false, time.Nanosecond, time.Nanosecond
+	})
+	defer r.shut()
+	disk.HoldFlushes()
+	end := r.inFlight(1000, 1)
+	disk.Release(0, syscall.EIO)
+	if err := r.awaitFailed(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("failed with %v", err)
+	}
+	if err := r.Reserve(1); !errors.Is(err, ErrFailed) {
+		t.Errorf("reserve after the failure: %v", err)
+	}
+	b := make([]byte, 1000)
+	if err := r.ReadAt(b, end-1000); err != nil || b[0] != 'x' {
+		t.Errorf("what was written before reads %q, %v", b[0], err)
+	}
+}
+
 // TestFailedWrite: a write that fails ends the log, and nothing of it counts as written.
 func TestFailedWrite(t *testing.T) {
 	disk := memfs.New(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
 	"ringmq/uring"
@@ -111,7 +112,7 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		}
 		at := g.Offset + int64(i)
 		out.Next = at + 1
-		if e.Valid() && g.Match != nil && !g.Match(e.Tags) {
+		if e.Valid() && g.Match != nil && !g.Match(s.tagsOf(q, e)) {
 			continue
 		}
 		ok, err := s.pointsToRecord(q, at, e)
@@ -127,6 +128,20 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		out.add(e)
 	}
 	return nil
+}
+
+// tagsOf returns the hash of a message's tags. One that only a stock broker's consumequeue_ext has is made
+// from the message.
+func (s *Store) tagsOf(q *Queue, e queue.Entry) int64 {
+	if !e.Extended() {
+		return e.Tags
+	}
+	var r record.Record
+	if record.Parse(s.readRecord(nil, e.Offset), &r) != nil {
+		return e.Tags // pointsToRecord tells what is wrong with it
+	}
+	code, _ := derive.Tags(q.Topic(), r.Props)
+	return code
 }
 
 // full reports whether e no longer fits.

@@ -102,6 +102,9 @@ func (s *Store) open() error {
 	if err != nil {
 		return err
 	}
+	if s.batch, err = s.batchTopics(aborted && !oursAborted); err != nil {
+		return err
+	}
 	if s.log, err = log.Open(s.logConfig()); err != nil {
 		return err
 	}
@@ -319,6 +322,9 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 		r.odd++
 		return nil
 	}
+	if r.s.batch[string(rec.Topic)] {
+		return nil
+	}
 	q := r.s.queueOf(rec.Topic, rec.QueueID).entries
 	if q.Max() == 0 && rec.QueueOffset > 0 && r.start > r.s.log.Min() && !r.holed {
 		return fmt.Errorf("%w: %s/%d: none, and the log has a message with offset %d", queue.ErrGap, rec.Topic, rec.QueueID, rec.QueueOffset)
@@ -328,7 +334,10 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 		code += rec.StoreMs
 	}
 	e := queue.Entry{Offset: at, Size: int32(rec.Size), Tags: code}
-	change, err := q.Put(rec.QueueOffset, e)
+	if err := r.putLight(rec, e); err != nil {
+		return err
+	}
+	change, err := q.Put(rec.QueueOffset, q.Kept(rec.QueueOffset, e))
 	if errors.Is(err, queue.ErrGap) && (r.holed || r.start == r.s.log.Min()) {
 		r.s.o.Log.Error("store: the log has no message for some offsets of a queue", "err", err)
 		change, err = q.PutBeyond(rec.QueueOffset, e)
@@ -339,6 +348,32 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 	r.s.keeper.Note(q, change)
 	if change.Due {
 		return r.s.keeper.WriteFull()
+	}
+	return nil
+}
+
+// putLight puts a record's entry into the light queues that it is in as well. Their offsets stand in
+// properties that clients can set: only those that go on where the queue ends are believed, and in a new
+// queue the first, or any where older messages may be gone from the log.
+func (r *recovery) putLight(rec *record.Record, e queue.Entry) error {
+	for name, at := range derive.LightQueues(string(rec.Topic), rec.Props) {
+		if !pathSafe([]byte(name)) || at > maxQueueOffset {
+			continue
+		}
+		q := r.s.OpenQueue(name, 0).entries
+		if at != q.Max() && (q.Max() > 0 || r.s.log.Min() == 0) {
+			continue
+		}
+		change, err := q.Put(at, e)
+		if err != nil {
+			return err
+		}
+		r.s.keeper.Note(q, change)
+		if change.Due {
+			if err := r.s.keeper.WriteFull(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -399,6 +434,7 @@ func (r *recovery) show(end int64) error {
 		if err := q.entries.FixMin(first); err != nil {
 			return err
 		}
+		q.entries.Settle()
 		q.next = q.entries.Max()
 	}
 	if r.odd > 0 {

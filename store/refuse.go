@@ -102,15 +102,29 @@ func (s *Store) refuseForeignForms() error {
 	if _, err := s.fs.Stat(path.Join(s.queueRoot(), "CURRENT")); err == nil {
 		return fmt.Errorf("%w: %s is of RocksDB (storeType=defaultRocksDB): with the stock broker stopped, move it away; the queues are rebuilt from the log", ErrForeign, s.queueRoot())
 	}
-	batch := path.Join(s.o.Dir, "batchconsumequeue")
-	found, err := queue.List(s.fs, batch)
-	if err != nil {
-		return err
-	}
-	if len(found) > 0 {
-		return fmt.Errorf("%w: %s has topic %q (queue.type=BatchCQ), which is not supported: send its messages here by a client", ErrForeign, batch, found[0].Topic)
-	}
 	return nil
+}
+
+// batchTopics returns the topics with batch queues (queue.type=BatchCQ). They are left alone: their messages
+// are put into no other queue. So they must be complete: those of a stock broker that was killed are
+// refused.
+func (s *Store) batchTopics(killed bool) (map[string]bool, error) {
+	dir := path.Join(s.o.Dir, "batchconsumequeue")
+	found, err := queue.List(s.fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > 0 && killed {
+		return nil, fmt.Errorf("%w: %s has topic %q (queue.type=BatchCQ), and the stock broker was killed: start and stop that once more, it completes such queues", ErrForeign, dir, found[0].Topic)
+	}
+	topics := map[string]bool{}
+	for _, f := range found {
+		if !topics[f.Topic] {
+			s.o.Log.Warn("store: batch queues are not served; their files are left alone", "topic", f.Topic)
+		}
+		topics[f.Topic] = true
+	}
+	return topics, nil
 }
 
 // adoptQueueSize takes the size of the queue files that are there, and refuses another one. known is the

@@ -38,6 +38,7 @@ type Store struct {
 	files  *queue.Files
 	mark   *mark.File
 	found  Recovered
+	batch  map[string]bool // topics whose queues are left alone
 
 	// Guarded by the log's append lock.
 	lastMs  int64   // newest store time given

@@ -4,7 +4,10 @@
 package derive
 
 import (
+	"bytes"
+	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"ringmq/store/record"
@@ -47,4 +50,32 @@ func delayLevel(props []byte) (int, bool) {
 func InQueue(sysFlag int32) bool {
 	t := sysFlag & record.SysTransactionMask
 	return t != record.SysPrepared && t != record.SysRollback
+}
+
+// lightPrefix is how the name of a light queue (LMQ) begins; such a topic has the one queue 0.
+const lightPrefix = "%LMQ%"
+
+// LightQueues walks over the light queues that a message is in besides its own, and its offset in each
+// (stock broker 5.5.0, enableLmq and enableMultiDispatch).
+func LightQueues(topic string, props []byte) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		offsets, ok := record.Prop(props, "INNER_MULTI_QUEUE_OFFSET")
+		if !ok || strings.HasPrefix(topic, "%RETRY%") || strings.HasPrefix(topic, "rmq_sys_") || topic == scheduleTopic {
+			return
+		}
+		list, _ := record.Prop(props, "INNER_MULTI_DISPATCH")
+		names, numbers := bytes.Split(list, []byte{','}), bytes.Split(offsets, []byte{','})
+		if len(names) != len(numbers) {
+			return
+		}
+		for i, name := range names {
+			at, err := strconv.ParseInt(string(numbers[i]), 10, 64)
+			if err != nil || at < 0 || !bytes.HasPrefix(name, []byte(lightPrefix)) {
+				continue
+			}
+			if !yield(string(name), at) {
+				return
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package derive
 
 import (
+	"fmt"
 	"testing"
 
 	"ringmq/store/record"
@@ -29,6 +30,31 @@ func TestTags(t *testing.T) {
 	for flag, want := range map[int32]bool{0: true, record.SysPrepared: false, record.SysCommit: true, record.SysRollback: false, record.SysCompressed: true} {
 		if InQueue(flag) != want {
 			t.Errorf("flag %#x: in queue %v", flag, !want)
+		}
+	}
+}
+
+// TestLightQueues: names and offsets go by pairs; only light queues have offsets (stock broker 5.5.0).
+func TestLightQueues(t *testing.T) {
+	const offsets, names = "INNER_MULTI_QUEUE_OFFSET\x01", "INNER_MULTI_DISPATCH\x01"
+	for _, tc := range []struct{ topic, props, want string }{
+		{"T", names + "%LMQ%a,%LMQ%b\x02" + offsets + "3,0", "%LMQ%a@3 %LMQ%b@0 "},
+		{"T", names + "Plain,%LMQ%b\x02" + offsets + ",7", "%LMQ%b@7 "},
+		{"T", names + "%LMQ%a,%LMQ%b\x02" + offsets + "3", ""},
+		{"T", names + "%LMQ%a\x02" + offsets + "-3", ""},
+		{"T", names + "%LMQ%a\x02" + offsets + "99999999999999999999", ""},
+		{"T", names + "%LMQ%a", ""},
+		{"T", offsets + "3", ""},
+		{"%RETRY%G", names + "%LMQ%a\x02" + offsets + "3", ""},
+		{"rmq_sys_x", names + "%LMQ%a\x02" + offsets + "3", ""},
+		{scheduleTopic, names + "%LMQ%a\x02" + offsets + "3", ""},
+	} {
+		got := ""
+		for name, at := range LightQueues(tc.topic, []byte(tc.props)) {
+			got += fmt.Sprintf("%s@%d ", name, at)
+		}
+		if got != tc.want {
+			t.Errorf("%s %q: %q, want %q", tc.topic, tc.props, got, tc.want)
 		}
 	}
 }

@@ -64,5 +64,9 @@ func filler(next Entry) Entry { return Entry{Offset: next.Offset, Size: math.Max
 // Filler reports whether e only fills a place, before the first entry or between others.
 func (e Entry) Filler() bool { return e.Size == math.MaxInt32 }
 
+// Extended reports whether e has no tags but a place in consumequeue_ext, where a stock broker keeps them
+// (5.5.0, enableConsumeQueueExt).
+func (e Entry) Extended() bool { return e.Tags < math.MinInt32 }
+
 // End is the physical offset after the record.
 func (e Entry) End() int64 { return e.Offset + int64(e.Size) }

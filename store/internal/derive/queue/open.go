@@ -122,6 +122,9 @@ func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Qu
 	end, err := q.search(q.first, func(e Entry) bool {
 		return !e.Valid() || (!e.PreBlank() && e.Offset >= confirmed)
 	})
+	if err == nil && trim {
+		err = q.keepExtended(end)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +135,48 @@ func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Qu
 	}
 	return q, err
 }
+
+// keepExtended remembers the entries from from on, which trim removes, if there are some whose tags lie in
+// consumequeue_ext: the log does not tell the places there.
+func (q *Queue) keepExtended(from int64) error {
+	buf := make([]byte, 3200*EntryBytes)
+	for at := from; ; {
+		n, err := q.Read(buf, at)
+		if err != nil || n == 0 {
+			return err
+		}
+		for i := range n {
+			b := buf[i*EntryBytes : (i+1)*EntryBytes]
+			e := Parse(b)
+			if !e.Valid() {
+				return nil
+			}
+			if len(q.kept) == 0 && e.Extended() {
+				q.keptFrom = at + int64(i)
+			}
+			if len(q.kept) > 0 || e.Extended() {
+				q.kept = append(q.kept, b...)
+			}
+		}
+		at += int64(n)
+	}
+}
+
+// Kept is the entry that stood at a queue offset before the queue was trimmed, if it was one of the same
+// record with its tags in consumequeue_ext; else e. Until Settle.
+func (q *Queue) Kept(at int64, e Entry) Entry {
+	i := (at - q.keptFrom) * EntryBytes
+	if i < 0 || i >= int64(len(q.kept)) {
+		return e
+	}
+	if old := Parse(q.kept[i:]); old.Extended() && old.Offset == e.Offset && old.Size == e.Size {
+		return old
+	}
+	return e
+}
+
+// Settle ends recovery for the queue.
+func (q *Queue) Settle() { q.kept = nil }
 
 // trim removes the files behind the last entry and zeroes the rest of its file. The queue takes part
 // in the next checkpoint, which makes that durable.

@@ -39,6 +39,8 @@ type Queue struct {
 	unsynced map[int64]struct{} // numbers of files that were written to
 	newName  bool               // a file was made or removed
 	newDir   bool               // the queue's directory was made
+	kept     []byte             // in recovery: entries that were trimmed, from keptFrom on
+	keptFrom int64
 }
 
 // New returns an empty queue that has no file.

@@ -1,12 +1,12 @@
 package wire
 
 import (
-	"bytes"
 	"encoding"
 	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
+	"unicode/utf8"
 )
 
 // ErrNoValue is what Unmarshal says of an empty text and of a lone null.
@@ -200,14 +200,17 @@ func (d *decoder) plain(v reflect.Value) {
 	}
 }
 
-// string makes a string of text. Bytes that are no UTF-8 become U+FFFD, as in Java and in encoding/json: otherwise two
-// names that differ in memory would be one name in the file that is written of them.
+// string makes a string of text. Each byte that is no UTF-8 becomes U+FFFD, as in encoding/json: otherwise two names that
+// differ in memory would be one name in the file that is written of them.
 func (d *decoder) string(text []byte) string {
-	valid := bytes.ToValidUTF8(text, []byte("\uFFFD"))
-	if !d.take(uintptr(len(valid))) {
+	s := string(text)
+	if !utf8.ValidString(s) {
+		s = string([]rune(s))
+	}
+	if !d.take(uintptr(len(s))) {
 		return ""
 	}
-	return string(valid)
+	return s
 }
 
 // set converts a text to the kind of v, as fastjson would.

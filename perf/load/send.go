@@ -93,7 +93,7 @@ func (s Send) one(ctx context.Context, id int, span window) (Result, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
-		return r, err
+		return r, unlessOver(ctx, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })

@@ -42,6 +42,9 @@ func (s *Store) Reserve(n int) error {
 	if err := s.keeper.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
+	if why := s.retention.refusal.Load(); why != nil {
+		return *why
+	}
 	if s.keeper.Waiting() > maxWaitingBytes {
 		return ErrBusy
 	}

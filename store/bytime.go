@@ -20,8 +20,13 @@ func (s *Store) StoreTime(q *Queue, offset int64) (int64, error) {
 	if err != nil || !ok {
 		return -1, err
 	}
+	return s.storeTimeAt(e.Offset)
+}
+
+// storeTimeAt returns the store time in ms of the record at a physical offset, -1 if it cannot be read.
+func (s *Store) storeTimeAt(off int64) (int64, error) {
 	var head [headBytes]byte
-	if err := s.ReadAt(head[:], e.Offset); err != nil {
+	if err := s.ReadAt(head[:], off); err != nil {
 		return -1, err
 	}
 	at := 56 // of the store time, behind an IPv4 born host

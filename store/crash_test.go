@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -118,6 +119,54 @@ func TestCrashInRecovery(t *testing.T) {
 			t.Logf("cut at %d places", places)
 		})
 	}
+}
+
+// TestCrashInRetention cuts the power at every disk call of a life whose log is kept short. No message behind
+// its new beginning is lost, no queue offset comes again, and the directory opens.
+func TestCrashInRetention(t *testing.T) {
+	for _, keep := range eachKeep {
+		t.Run(fmt.Sprintf("keep=%d", keep), func(t *testing.T) {
+			t.Parallel()
+			removed := int64(0)
+			eachCut(t, func(k int) bool {
+				w := newWorld(t, uint64(keep)<<32+uint64(k))
+				w.o.Retention = Retention{MaxBytes: 2 * w.o.SegmentBytes}
+				cut, err := w.live(k, runShort)
+				if err == nil {
+					err = w.powerCut(keep)
+				}
+				if err == nil {
+					_, err = w.live(neverCut, runShort)
+				}
+				if err == nil {
+					err = w.after()
+				}
+				if err != nil {
+					t.Fatalf("k=%d: %v\n%s", k, err, &w.log)
+				}
+				removed = max(removed, w.gone)
+				return cut
+			})
+			if removed == 0 {
+				t.Error("nothing was ever removed")
+			}
+		})
+	}
+}
+
+// runShort is run with a round of removal after each part.
+func runShort(l *life) error {
+	for range 4 {
+		if err := l.sendSome(10); err != nil {
+			return err
+		}
+		l.awaitCheckpoint()
+		l.retainRound(context.Background())
+		if min := l.log.Min(); min > l.w.gone {
+			l.w.gone, l.w.tails = min, nil // what stood behind an earlier end may have been in those files
+		}
+	}
+	return l.Close()
 }
 
 // TestKillThenCrash kills the process at every disk call of a run: what it wrote is in the page cache.

@@ -36,12 +36,10 @@ type Options struct {
 	Check    record.Check // what new records end with
 	OnDamage OnDamage     // what Open does when bytes that were durable are no longer records
 
-	NoIndex      bool // messages are not put into the index by key
-	IndexSlots   int  // of one index file; default 5,000,000. Files of other sizes are built anew
-	IndexEntries int  // of one index file; default 20,000,000
-
-	// CheckCRCOnRecover is what the stock key of that name says. Recovery verifies bodies in any case.
-	CheckCRCOnRecover bool
+	Retention    Retention // what is removed from the log, see Retain
+	NoIndex      bool      // messages are not put into the index by key
+	IndexSlots   int       // of one index file; default 5,000,000. Files of other sizes are built anew
+	IndexEntries int       // of one index file; default 20,000,000
 
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default slog.Default()
@@ -84,6 +82,7 @@ func (o *Options) Fill() {
 	o.QueueFlushInterval = cmp.Or(o.QueueFlushInterval, time.Second)
 	o.StagingBytes = cmp.Or(o.StagingBytes, 16<<20)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 4<<20)
+	o.Retention.BatchMax = cmp.Or(o.Retention.BatchMax, 10)
 	o.IndexSlots = cmp.Or(o.IndexSlots, 5_000_000)
 	o.IndexEntries = cmp.Or(o.IndexEntries, 20_000_000)
 	o.indexGather = cmp.Or(o.indexGather, 10*time.Millisecond)
@@ -120,6 +119,7 @@ func (o Options) Validate() error {
 		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
 	complain(o.OnDamage > CutOnDamage, "on damage %d: want %d (stop) or %d (cut)", o.OnDamage, StopOnDamage, CutOnDamage)
 	complain(o.Check > record.CheckOff, "record check %d: want %v, %v or %v", o.Check, record.CheckTrailer, record.CheckProperty, record.CheckOff)
+	o.Retention.complaints(complain)
 	if err := o.index().Check(); err != nil {
 		bad = append(bad, err)
 	}

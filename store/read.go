@@ -102,6 +102,9 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 	}
 	if n == 0 {
 		out.Status, out.Next = OffsetFoundNull, out.Max
+		if out.Min = q.Min(); g.Offset < out.Min { // removed meanwhile
+			out.Status, out.Next = OffsetTooSmall, out.Min
+		}
 		return nil
 	}
 	out.Status, out.Next = NoMatchedMessage, g.Offset

@@ -109,6 +109,9 @@ func (s *Store) open() error {
 		return err
 	}
 	s.o.SegmentBytes = s.log.SegmentBytes()
+	if err := s.o.Retention.fits(s.o.SegmentBytes); err != nil {
+		return err
+	}
 	found, err := queue.List(s.fs, s.queueRoot())
 	if err != nil {
 		return err

@@ -16,6 +16,18 @@ type Stats struct {
 	Indexed       int64 // the index has the messages up to here
 	Checkpoint    int64 // position of the one on the disk: a restart reads the log from there
 	Recovered     Recovered
+
+	// Of retention, see Retain. The disk is as it was last seen.
+	MinOffset         int64 // first physical offset of the log
+	LogBytes          int64 // length of the log's files
+	SegmentsRemoved   int64
+	SegmentsForced    int64 // of those, before their age because the disk was full
+	QueueFilesRemoved int64
+	DiskUsedBytes     int64 // of the fuller disk
+	DiskFreeBytes     int64
+	DiskUsedPercent   int64
+	OldestAgeMs       int64 // of the oldest message, 0 if there is none
+	Refusing          int64 // 1 while no message is taken, see Store.Refusing
 }
 
 // counters are added to and read by any goroutine.
@@ -32,7 +44,15 @@ func (c *counters) clockBehind(ms int64) {
 
 // Stats returns the counters. Any goroutine may call it.
 func (s *Store) Stats() Stats {
-	l := s.log.Stats()
+	l, k := s.log.Stats(), &s.retention
+	first := s.log.Min()
+	var age, refusing int64
+	if ms := k.oldestMs.Load(); ms > 0 {
+		age = max(s.o.Now().UnixMilli()-ms, 0)
+	}
+	if s.Refusing() != nil {
+		refusing = 1
+	}
 	return Stats{
 		Appended:      s.counters.appended.Load(),
 		AppendedBytes: s.counters.appendedBytes.Load(),
@@ -46,5 +66,16 @@ func (s *Store) Stats() Stats {
 		Indexed:       s.index.Position(),
 		Checkpoint:    s.keeper.Checkpointed(),
 		Recovered:     s.found,
+
+		MinOffset:         first,
+		LogBytes:          max(s.log.End()-first, 0),
+		SegmentsRemoved:   k.segments.Load(),
+		SegmentsForced:    k.segmentsForced.Load(),
+		QueueFilesRemoved: k.files.Load(),
+		DiskUsedBytes:     k.used.Load(),
+		DiskFreeBytes:     k.free.Load(),
+		DiskUsedPercent:   k.percent.Load(),
+		OldestAgeMs:       age,
+		Refusing:          refusing,
 	}
 }

@@ -40,6 +40,8 @@ type Store struct {
 	found  Recovered
 	batch  map[string]bool // topics whose queues are left alone
 
+	retention retention // see retain.go
+
 	// Guarded by the log's append lock.
 	lastMs  int64   // newest store time given
 	pending []entry // appended, not yet taken by the writer goroutine

@@ -31,6 +31,8 @@ type world struct {
 	o    Options
 
 	promised   map[place][]byte          // messages that were acknowledged or visible
+	where      map[place]int64           // their physical offsets
+	gone       int64                     // the log was removed up to here at most
 	tried      map[place]map[string]bool // every body that was ever appended at a place
 	checkpoint int64                     // newest that was written
 	indexed    int64                     // offset of a durable message that is durable in the index
@@ -55,7 +57,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	o.indexFlushBytes = 9 << 10
 	w := &world{
 		t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 7)), o: o,
-		promised: map[place][]byte{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
+		promised: map[place][]byte{}, where: map[place]int64{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
 		sites: map[string]bool{}, sizes: []int{512, 1024, 2048, 700, 3000},
 	}
 	w.o.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -191,6 +193,7 @@ func (w *world) promise(l *life) {
 	for _, p := range l.sent {
 		if p.End <= end {
 			w.promised[place{p.Queue.ID(), p.QueueOffset}] = p.Body
+			w.where[place{p.Queue.ID(), p.QueueOffset}] = p.Offset
 		}
 	}
 	w.checkpoint = max(w.checkpoint, l.Stats().Checkpoint)
@@ -287,7 +290,7 @@ func (l *life) verify() error {
 	}
 	l.w.checkpoint = l.Stats().Checkpoint
 	for at := range l.w.promised {
-		if q := l.Queue("T", at.id); q == nil || q.Max() <= at.at || q.Min() > at.at {
+		if q := l.Queue("T", at.id); q == nil || q.Max() <= at.at || q.Min() > at.at && l.w.where[at] >= l.w.gone {
 			return broken("promised message %+v is gone", at)
 		}
 	}
@@ -317,6 +320,9 @@ func (l *life) verifyIndex() error {
 	if err != nil {
 		return err
 	}
+	gone := func(at int64) bool { return at < l.w.gone } // the index and the log let go of whole files only
+	all.Offsets = slices.DeleteFunc(all.Offsets, gone)
+	maps.DeleteFunc(l.keys, func(at int64, _ string) bool { return gone(at) })
 	if want := slices.Sorted(maps.Keys(l.keys)); !slices.Equal(all.Offsets, want) {
 		return broken("the index has messages at %v, the log at %v", all.Offsets, want)
 	}
@@ -359,7 +365,7 @@ func (l *life) verifyMessage(q *Queue, at int64) error {
 	case !l.w.tried[here][string(r.Body)]:
 		return broken("%d@%d: %.12q was never sent there", q.ID(), at, r.Body)
 	}
-	l.w.promised[here] = bytes.Clone(r.Body)
+	l.w.promised[here], l.w.where[here] = bytes.Clone(r.Body), l.got.Runs[0].Offset
 	return nil
 }
 

@@ -38,7 +38,8 @@ var netRows = []row[netStats]{
 	{"ringmq_net_held_connections", "", gauge, func(s *netStats) int64 { return s.Held }},
 }
 
-// The first two are the stock broker's, there by topic, here as their sums.
+// Names that begin with rocketmq_ are the stock broker's: the first two there by topic, here as their sums; the
+// last two as there, what is used of the disk and the age of the oldest message in ms.
 var storeRows = []row[storeStats]{
 	{"rocketmq_messages_in_total", "", counter, func(s *storeStats) int64 { return s.Appended }},
 	{"rocketmq_throughput_in_total", "", counter, func(s *storeStats) int64 { return s.AppendedBytes }},
@@ -54,6 +55,17 @@ var storeRows = []row[storeStats]{
 	{"ringmq_store_recovery_cut_bytes", "", gauge, func(s *storeStats) int64 { return s.Recovered.CutBytes }},
 	{"ringmq_store_recovery_cut_valid_records", "", gauge, func(s *storeStats) int64 { return int64(s.Recovered.CutValid) }},
 	{"ringmq_store_clock_back_ms", "", gauge, func(s *storeStats) int64 { return s.ClockBackMs }},
+	{"ringmq_store_indexed_offset", "", gauge, func(s *storeStats) int64 { return s.Indexed }},
+	{"ringmq_store_min_offset", "", gauge, func(s *storeStats) int64 { return s.MinOffset }},
+	{"ringmq_store_log_bytes", "", gauge, func(s *storeStats) int64 { return s.LogBytes }},
+	{"ringmq_store_removed_segments_total", "", counter, func(s *storeStats) int64 { return s.SegmentsRemoved }},
+	{"ringmq_store_removed_segments_forced_total", "", counter, func(s *storeStats) int64 { return s.SegmentsForced }},
+	{"ringmq_store_removed_queue_files_total", "", counter, func(s *storeStats) int64 { return s.QueueFilesRemoved }},
+	{"ringmq_store_disk_free_bytes", "", gauge, func(s *storeStats) int64 { return s.DiskFreeBytes }},
+	{"ringmq_store_disk_used_percent", "", gauge, func(s *storeStats) int64 { return s.DiskUsedPercent }},
+	{"ringmq_store_refusing", "", gauge, func(s *storeStats) int64 { return s.Refusing }},
+	{"rocketmq_storage_size", "", gauge, func(s *storeStats) int64 { return s.DiskUsedBytes }},
+	{"rocketmq_storage_message_reserve_time", "", gauge, func(s *storeStats) int64 { return s.OldestAgeMs }},
 }
 
 // The first two are the stock broker's.

@@ -52,6 +52,15 @@ func (p *preparer) why() error {
 	return ErrBusy
 }
 
+// Unprepared says why the next segment cannot be made at present; nil while it can, or is there. Any
+// goroutine may call it.
+func (l *Log) Unprepared() error {
+	if why := l.spare.failure.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
 func (p *preparer) run() {
 	defer close(p.done)
 	removing := remover{l: p.l}

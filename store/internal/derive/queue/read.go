@@ -1,6 +1,10 @@
 package queue
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+)
 
 // Read fills buf with whole entries from queue offset from on and returns how many: fewer than fit
 // where the queue or a file ends, 0 outside of the queue. Any goroutine may call it.
@@ -31,6 +35,9 @@ func (q *Queue) readFile(buf []byte, from, want int64) (int, error) {
 	at -= number * q.files.FileBytes
 	want = min(want, (q.files.FileBytes-at)/EntryBytes)
 	f, err := q.files.acquire(q.fileName(number))
+	if errors.Is(err, fs.ErrNotExist) && from < q.min.Load() { // removed meanwhile
+		return 0, nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("store: read queue %s/%d at %d: %w", q.topic, q.id, from, err)
 	}

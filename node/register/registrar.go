@@ -33,6 +33,7 @@ type Options struct {
 
 	Period    time.Duration // between two looks at names and at servers that have everything; default 30 s
 	Timeout   time.Duration // of one request and of connecting; default 3 s
+	Leave     time.Duration // of unregistering, while what comes after it at a stop waits; default 3 s
 	Retry     time.Duration // after a failure; default 2 s: until then no client of that server finds the broker
 	PartBytes int           // larger registrations are sent in parts; default 4 MiB
 
@@ -47,6 +48,9 @@ func (o *Options) fill() {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 3 * time.Second
+	}
+	if o.Leave == 0 {
+		o.Leave = 3 * time.Second
 	}
 	if o.Retry == 0 {
 		o.Retry = 2 * time.Second

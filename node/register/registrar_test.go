@@ -287,6 +287,17 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 
 // Stop ends in time though a name server takes connections and never answers.
 func TestStopWithASilentServer(t *testing.T) {
+	stopsWithASilentServer(t, func(o *Options) { o.Timeout = 10 * time.Millisecond })
+}
+
+// TestStopWithASilentServerAndPatience: requests may take 24 s in the stock broker's configuration, and a node has 10 s
+// to stop. Unregistering used to take all of them, so that none was left to send the answers that were owed.
+func TestStopWithASilentServerAndPatience(t *testing.T) {
+	stopsWithASilentServer(t, func(o *Options) { o.Timeout, o.Leave = time.Hour, 10*time.Millisecond })
+}
+
+func stopsWithASilentServer(t *testing.T, change func(*Options)) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +308,7 @@ func TestStopWithASilentServer(t *testing.T) {
 		c, _ := l.Accept()
 		accepted <- c
 	}()
-	r := start(t, newCatalog("A", "B"), func(o *Options) { o.Timeout = 10 * time.Millisecond }, l.Addr().String())
+	r := start(t, newCatalog("A", "B"), change, l.Addr().String())
 	defer (<-accepted).Close()
 	stop(t, r)
 }

@@ -219,7 +219,9 @@ func (s *server) unregister() {
 	h := wire.UnregisterBrokerRequest{BrokerIdentity: s.r.opts.Broker}
 	h.Append(req)
 	client := s.client
-	if _, err := s.call(s.r.calls, req); err != nil {
+	ctx, cancel := context.WithTimeout(s.r.calls, s.r.opts.Leave)
+	defer cancel()
+	if _, err := s.call(ctx, req); err != nil {
 		s.r.opts.Log.Warn("register: could not unregister", "name_server", s.addr, "error", err)
 	}
 	client.Close()

@@ -71,6 +71,10 @@ func NewMembers(groups *Table) *Members {
 // their group notify on every beat, as on a stock broker.
 func (m *Members) Heartbeat(ch Channel, body *wire.HeartbeatBody, now time.Time) Beat {
 	var beat Beat
+	subs := make([][]*Subscription, len(body.ConsumerDataSet)) // read before the lock is taken, which every pull needs
+	for i := range subs {
+		subs[i] = fromHeartbeat(body.ConsumerDataSet[i].SubscriptionDataSet)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range body.ConsumerDataSet {
@@ -80,7 +84,7 @@ func (m *Members) Heartbeat(ch Channel, body *wire.HeartbeatBody, now time.Time)
 			continue
 		}
 		m.presentLocked(ch, now).consumers[c.GroupName] = true
-		changed, known := m.consumerLocked(ch, body, c)
+		changed, known := m.consumerLocked(ch, body, c, subs[i])
 		if body.HeartbeatFingerprint != 0 && m.fingerprintLocked(c.GroupName, body.HeartbeatFingerprint) || !known {
 			beat.SubChange = true
 		}
@@ -108,7 +112,7 @@ func (m *Members) presentLocked(ch Channel, now time.Time) *presence {
 
 // consumerLocked takes over one group of a heartbeat. changed: members or topics are others now; known: the
 // broker has subscriptions of the group, sent now or before.
-func (m *Members) consumerLocked(ch Channel, body *wire.HeartbeatBody, c *wire.ConsumerData) (changed, known bool) {
+func (m *Members) consumerLocked(ch Channel, body *wire.HeartbeatBody, c *wire.ConsumerData, subs []*Subscription) (changed, known bool) {
 	g := m.consumers[c.GroupName]
 	if g == nil {
 		g = &consumerGroup{channels: map[Channel]string{}, subs: map[string]*Subscription{}}
@@ -120,19 +124,18 @@ func (m *Members) consumerLocked(ch Channel, body *wire.HeartbeatBody, c *wire.C
 	if body.HeartbeatFingerprint != 0 && body.WithoutSub {
 		return !old, len(g.subs) > 0
 	}
-	return g.subscribe(c.SubscriptionDataSet) || !old, true
+	return g.subscribe(subs) || !old, true
 }
 
 // subscribe makes the topics of list the topics of the group and tells whether the set is another one. A
 // known topic gets a new expression only with a larger version.
-func (g *consumerGroup) subscribe(list []wire.SubscriptionData) (changed bool) {
+func (g *consumerGroup) subscribe(list []*Subscription) (changed bool) {
 	listed := make(map[string]bool, len(list))
-	for i := range list {
-		d := &list[i]
-		listed[d.Topic] = true
-		old := g.subs[d.Topic]
-		if old == nil || d.SubVersion > old.Version {
-			g.subs[d.Topic] = fromHeartbeat(d)
+	for _, s := range list {
+		listed[s.Topic] = true
+		old := g.subs[s.Topic]
+		if old == nil || s.Version > old.Version {
+			g.subs[s.Topic] = s
 		}
 		changed = changed || old == nil
 	}
@@ -145,9 +148,18 @@ func (g *consumerGroup) subscribe(list []wire.SubscriptionData) (changed bool) {
 	return changed
 }
 
-// fromHeartbeat takes the client's own hashes, which Java clients send as numbers and Go clients as texts;
-// where there are none they follow from the tags.
-func fromHeartbeat(d *wire.SubscriptionData) *Subscription {
+// fromHeartbeat reads the subscriptions of one group.
+func fromHeartbeat(list []wire.SubscriptionData) []*Subscription {
+	subs := make([]*Subscription, len(list))
+	for i := range list {
+		subs[i] = subscription(&list[i])
+	}
+	return subs
+}
+
+// subscription takes the client's own hashes, which Java clients send as numbers and Go clients as texts; where
+// there are none they follow from the tags.
+func subscription(d *wire.SubscriptionData) *Subscription {
 	s := &Subscription{Topic: d.Topic, Type: d.ExpressionType, Expr: d.SubString, Version: d.SubVersion}
 	if s.Type == "" {
 		s.Type = Tag
@@ -159,10 +171,9 @@ func fromHeartbeat(d *wire.SubscriptionData) *Subscription {
 		s.add(tag)
 	}
 	for _, code := range d.CodeSet {
-		if !slices.Contains(s.Codes, code) {
-			s.Codes = append(s.Codes, code)
-		}
+		s.Codes = append(s.Codes, code)
 	}
+	s.sort()
 	return s
 }
 

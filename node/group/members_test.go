@@ -194,9 +194,25 @@ func TestSubscriptionsFromHeartbeats(t *testing.T) {
 		{wire.SubscriptionData{Topic: "T"}, Subscription{Topic: "T", Type: Tag, Expr: All}},
 		{wire.SubscriptionData{Topic: "T", ExpressionType: "SQL92", SubString: "a > 1", SubVersion: 9}, Subscription{Topic: "T", Type: "SQL92", Expr: "a > 1", Version: 9}},
 	} {
-		if got := fromHeartbeat(&w.d); fmt.Sprint(*got) != fmt.Sprint(w.want) {
+		if got := subscription(&w.d); fmt.Sprint(*got) != fmt.Sprint(w.want) {
 			t.Errorf("%+v: %+v, want %+v", w.d, *got, w.want)
 		}
+	}
+}
+
+// A subscription may list as many tags as a frame holds. Each is kept once, and every entry of a queue is judged by them.
+func TestEndlessSubscription(t *testing.T) {
+	const many = 1 << 20
+	d := wire.SubscriptionData{Topic: "T", SubString: "many"}
+	for i := range int32(many) {
+		d.CodeSet = append(d.CodeSet, 2*(many-i), 2*(many-i))
+	}
+	s := subscription(&d)
+	if len(s.Codes) != many || !s.Match(2*many) || !s.Match(2) || s.Match(3) {
+		t.Errorf("%d codes, want %d", len(s.Codes), many)
+	}
+	if _, err := NewSubscription("T", strings.Repeat("a||", maxExprBytes), Tag, 0); err == nil {
+		t.Error("a pull may bring as many")
 	}
 }
 

@@ -186,11 +186,22 @@ func sendTagged(c *nodetest.Client, tag string) {
 // heldPull starts a pull that waits, and returns where its answer comes.
 func heldPull(t *testing.T, n *nodetest.Node, c *nodetest.Client, expr string, from int64, wait time.Duration) <-chan *wire.Command {
 	t.Helper()
-	waiting := n.Stats().Waiting
+	return heldRequest(t, n, c, suspended(expr, from, wait))
+}
+
+// suspended is a pull that may be held.
+func suspended(expr string, from int64, wait time.Duration) *wire.PullRequest {
 	h := nodetest.PullHeader("G", "T", 0, from)
 	h.SysFlag |= wire.PullSuspend
 	h.SuspendTimeoutMillis = wait.Milliseconds()
 	h.Subscription = []byte(expr)
+	return h
+}
+
+// heldRequest sends a pull and waits until it is held.
+func heldRequest(t *testing.T, n *nodetest.Node, c *nodetest.Client, h nodetest.Fields) <-chan *wire.Command {
+	t.Helper()
+	waiting := n.Stats().Waiting
 	out := make(chan *wire.Command, 1)
 	go func() {
 		ans, err := c.Try(nodetest.NewRequest(wire.PullMessage, h, nil))
@@ -289,24 +300,31 @@ func TestHeldPullsAreBounded(t *testing.T) {
 	c := n.Client()
 	newTopic(t, c, "T", "")
 	c.Pull("G", "T", 0, 0)
-	large := strings.Repeat("x", 12<<20)
-	for range 3 { // 36 MiB each, of 128
-		heldPull(t, n, c, large, 0, time.Minute)
+	large := padded{suspended("*", 0, time.Minute), strings.Repeat("x", 12<<20)}
+	for range 10 { // 12 MiB each, of 128
+		heldRequest(t, n, c, large)
 	}
-	h := nodetest.PullHeader("G", "T", 0, 0)
-	h.SysFlag |= wire.PullSuspend
-	h.SuspendTimeoutMillis = 60000
-	h.Subscription = []byte(large)
-	if ans := c.Ask(wire.PullMessage, h, nil); ans.Code != wire.SystemBusy || len(ans.Remark) == 0 {
+	if ans := c.Ask(wire.PullMessage, large, nil); ans.Code != wire.SystemBusy || len(ans.Remark) == 0 {
 		t.Errorf("answered %d %q, want SYSTEM_BUSY and why", ans.Code, ans.Remark)
 	}
 	c.Close()
 	nodetest.Until(t, "they are gone", func() bool { return n.Stats().Waiting == 0 })
-	held := heldPull(t, n, n.Client(), large, 0, time.Minute)
+	held := heldRequest(t, n, n.Client(), large)
 	n.Clock.Advance(time.Minute)
 	if ans := <-held; ans.Code != wire.PullNotFound {
 		t.Errorf("answered %d %q", ans.Code, ans.Remark)
 	}
+}
+
+// padded is a pull with a field that nobody knows.
+type padded struct {
+	*wire.PullRequest
+	padding string
+}
+
+func (p padded) Append(c *wire.Command) {
+	p.PullRequest.Append(c)
+	c.Set("padding", p.padding)
 }
 
 // TestShortPolling: without long polling a pull waits for a second at most.

@@ -20,6 +20,7 @@ import (
 //	completion:  the kernel advances the tail of the other ring; Reap reads from the head and gives the entries back
 //
 // At most Entries operations are in flight; the completion ring has twice the room, so that it never overflows.
+// An error of Submit or Wait is final: nobody can tell what the kernel has taken. Reap and Close still work.
 // Memory that an operation names must stay where it is, off the Go heap, until its completion was reaped.
 type Ring struct {
 	// Set by NewRing, constant afterwards.

@@ -118,8 +118,3 @@ type TopicList struct {
 	BrokerAddr string   `json:"brokerAddr,omitempty"`
 	TopicList  []string `json:"topicList,omitzero"`
 }
-
-// KVTable is the body of an answer to REGISTER_BROKER (103): the order topics.
-type KVTable struct {
-	Table map[string]string `json:"table,omitzero"`
-}

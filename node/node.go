@@ -215,6 +215,7 @@ func (n *Node) startBackground() {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	n.every(n.opts.Config.OffsetFlush, func(tick <-chan time.Time) { n.offsets.Run(ctx, tick) })
+	n.every(n.opts.Config.RetainEvery, func(tick <-chan time.Time) { n.store.Retain(ctx, tick) })
 	n.every(expireMembersEvery, func(tick <-chan time.Time) {
 		for {
 			select {

@@ -162,7 +162,7 @@ func (n *Node) registerOptions() register.Options {
 
 func (n *Node) adminOptions() admin.Options {
 	return admin.Options{
-		Addr: n.opts.Config.AdminListen, Health: n.store.Err, Ready: n.readiness, Metrics: n.metrics().Write, Log: n.log,
+		Addr: n.opts.Config.AdminListen, Health: n.store.Err, Ready: n.readiness, Notice: n.store.Refusing, Metrics: n.metrics().Write, Log: n.log,
 	}
 }
 

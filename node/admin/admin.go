@@ -2,6 +2,7 @@
 //
 //	/healthz        200 "ok", or 503 and the reason: something is broken that will not mend by itself
 //	/readyz         200 "ok", or 503 and the reason: do not send traffic now
+//	                after "ok" a second line tells what is not well but mends by itself
 //	/metrics        Prometheus text
 //	/debug/pprof/   profiles of the Go runtime
 package admin
@@ -23,6 +24,7 @@ type Options struct {
 	Addr    string // host:port to listen on; port 0 is chosen by the kernel
 	Health  func() error
 	Ready   func() error
+	Notice  func() error    // what is not well but mends by itself, as a full disk
 	Metrics func(io.Writer) // writes Prometheus text
 	Log     *slog.Logger
 }
@@ -77,8 +79,8 @@ func (s *Server) Stop(ctx context.Context) error {
 
 func mux(o Options) http.Handler {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /healthz", verdict(o.Health))
-	m.HandleFunc("GET /readyz", verdict(o.Ready))
+	m.HandleFunc("GET /healthz", verdict(o.Health, o.Notice))
+	m.HandleFunc("GET /readyz", verdict(o.Ready, o.Notice))
 	m.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		o.Metrics(w)
@@ -91,8 +93,8 @@ func mux(o Options) http.Handler {
 	return m
 }
 
-// verdict answers 200, or 503 with the reason.
-func verdict(judge func() error) http.HandlerFunc {
+// verdict answers 200, with what is to be noticed, or 503 with the reason.
+func verdict(judge, notice func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		if err := judge(); err != nil {
@@ -101,5 +103,8 @@ func verdict(judge func() error) http.HandlerFunc {
 			return
 		}
 		fmt.Fprintln(w, "ok")
+		if err := notice(); err != nil {
+			fmt.Fprintln(w, err)
+		}
 	}
 }

@@ -17,11 +17,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// full is what the pages of this test are to tell beside "ok".
+var full atomic.Pointer[error]
+
 // page serves with the two verdicts and returns a function that fetches.
 func page(t *testing.T, health, ready func() error) func(path string) (status int, contentType, body string) {
 	t.Helper()
+	notice := func() error {
+		if notice := full.Load(); notice != nil {
+			return *notice
+		}
+		return nil
+	}
 	s, err := Start(Options{
-		Addr: "127.0.0.1:0", Health: health, Ready: ready,
+		Addr: "127.0.0.1:0", Health: health, Ready: ready, Notice: notice,
 		Metrics: func(w io.Writer) { fmt.Fprintln(w, "ringmq_test 1") }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -67,6 +76,10 @@ func TestVerdicts(t *testing.T) {
 	}
 	expect("/healthz", 200, "ok\n")
 	expect("/readyz", 503, "starting\n")
+	notice := errors.New("the disk is full")
+	full.Store(&notice)
+	expect("/healthz", 200, "ok\nthe disk is full\n")
+	full.Store(nil)
 	sick.Store(true)
 	expect("/healthz", 503, "store: flush failed\n")
 	expect("/nothing", 404, "404 page not found\n")

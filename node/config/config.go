@@ -53,6 +53,8 @@ type Config struct {
 	MaxMessageBytes  int
 	Check            record.Check
 	OnDamage         store.OnDamage
+	Retention        store.Retention
+	RetainEvery      time.Duration // period of the removal of old messages
 	SendWait         time.Duration // how long a send may wait for room before it is answered "busy"
 
 	// Reading.
@@ -93,7 +95,7 @@ func (c *Config) Store() store.Options {
 		FlushSync: c.FlushSync, FlushDepth: c.FlushDepth, FlushInterval: c.FlushInterval, FlushThorough: c.FlushThorough,
 		NoIndex: c.NoIndex, IndexSlots: c.IndexSlots, IndexEntries: c.IndexEntries,
 		FlushLeastPages: c.FlushLeastPages, QueueFlushInterval: c.QueueFlush, MaxMessageBytes: c.MaxMessageBytes,
-		Check: c.Check, OnDamage: c.OnDamage,
+		Check: c.Check, OnDamage: c.OnDamage, Retention: c.Retention,
 	}
 }
 

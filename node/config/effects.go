@@ -26,7 +26,7 @@ var noEffect = map[string]string{
 	"pop":        "pop consumption is not supported yet",
 	"recovery":   "recovery takes one way: whole records are verified, a torn tail is cut and kept aside",
 	"register":   "changes are registered at once, whole tables only where a name server lacks them, and large ones in parts",
-	"retention":  "nothing is deleted yet",
+	"retention":  "queue files and first offsets follow at once when a file of the log is removed, and readers keep what they hold",
 	"rocksdb":    "there is no RocksDB in this broker",
 	"scan":       "a pull looks at as many queue entries as it takes to fill its answer",
 	"slow":       "slow consumers are not switched off",

@@ -155,6 +155,7 @@ func (p *parser) config() Config {
 		c.TraceTopic = p.text("msgTraceTopicName")
 	}
 	p.writing(&c)
+	p.retaining(&c)
 	p.reading(&c)
 	p.addresses(&c)
 	p.refuseUnsupported()

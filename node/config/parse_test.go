@@ -6,11 +6,13 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ringmq/store"
 	"ringmq/store/record"
 )
 
@@ -71,7 +73,11 @@ func TestDefaults(t *testing.T) {
 		Dir: "/home/me/store", CommitLogDir: "/home/me/store/commitlog",
 		IOEngine: "auto", FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
 		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, IndexSlots: 5_000_000, IndexEntries: 20_000_000, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
-		SendWait:    200 * time.Millisecond,
+		SendWait: 200 * time.Millisecond,
+		Retention: store.Retention{
+			Keep: 72 * time.Hour, Hours: []int{4}, UsedPercent: 75, ForcePercent: 85, WarnPercent: 90, BatchMax: 10, Pause: 100 * time.Millisecond,
+		},
+		RetainEvery: 10 * time.Second,
 		MemoryRatio: 40, PullMemoryBytes: 256 << 10, PullDiskBytes: 64 << 10, PullMemoryCount: 32, PullDiskCount: 8,
 		LongPolling: true, ShortPolling: time.Second,
 		Perm: 6, DefaultTopicQueues: 8, AutoCreateTopic: true, AutoCreateGroup: true, ClusterTopic: true, BrokerTopic: true,
@@ -121,10 +127,9 @@ enabledAppendPropCRC=true
 ! another comment
 storePathRootDir = /data
 `, env(),
-		"fileReservedTime: has no effect: nothing is deleted yet",
 		"storePathConsumeQueue: has no effect: the path follows from storePathRootDir; stock brokers do not read this key either")
 	if c.FlushSync || c.Broker != "broker-a" || c.Dir != "/data" || c.CommitLogDir != "/data/commitlog" ||
-		c.SegmentBytes != 1<<20 || c.QueueFileBytes != 6_000_000 || c.TraceTopic != "RMQ_SYS_TRACE_TOPIC" || c.Check != record.CheckProperty {
+		c.SegmentBytes != 1<<20 || c.QueueFileBytes != 6_000_000 || c.TraceTopic != "RMQ_SYS_TRACE_TOPIC" || c.Check != record.CheckProperty || c.Retention.Keep != 48*time.Hour {
 		t.Errorf("config: %+v", c)
 	}
 	same(t, "name servers", c.Namesrvs, []string{"10.0.0.1:9876", "ns.example:9876"})
@@ -371,9 +376,13 @@ func TestKeyTable(t *testing.T) {
 // readKeys finds the keys that the source reads: every known key that stands in it in quotes.
 func readKeys(t *testing.T) map[string]bool {
 	t.Helper()
-	source, err := os.ReadFile("parse.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, name := range []string{"parse.go", "retain.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	read := map[string]bool{}
 	for name := range keys {
@@ -403,5 +412,25 @@ func FuzzParse(f *testing.F) {
 		if c.Dir == "" || c.Broker == "" || len(c.Listen) != 2 || !c.StoreHost.IsValid() || c.MaxMessageBytes <= 0 {
 			t.Fatalf("accepted %+v", c)
 		}
+	})
+}
+
+// TestRetention: which messages go, and mistakes in it.
+func TestRetention(t *testing.T) {
+	c := good(t, "deleteWhen=4;16; 23\nlogRetentionBytes=8589934592\ndiskMinFreeBytes=1073741824\ncleanFileForciblyEnable=false\ndeleteFileBatchMax=3\n"+
+		"diskMaxUsedSpaceRatio=60\ndiskSpaceCleanForciblyRatio=70\ndiskSpaceWarningLevelRatio=95\nfileReservedTime=1\ncleanResourceInterval=500\ndeleteCommitLogFilesInterval=0", env(),
+		"cleanFileForciblyEnable: logRetentionBytes removes files before their age in any case")
+	want := store.Retention{
+		Keep: time.Hour, Hours: []int{4, 16, 23}, MaxBytes: 8 << 30, UsedPercent: 60, ForcePercent: 70, WarnPercent: 95,
+		MinFreeBytes: 1 << 30, KeepYoung: true, BatchMax: 3,
+	}
+	if got := c.Store().Retention; !reflect.DeepEqual(got, want) || c.RetainEvery != 500*time.Millisecond {
+		t.Errorf("%+v", got)
+	}
+	_, _, err := Parse([]byte("deleteWhen=24\ndiskMaxUsedSpaceRatio=90\nmappedFileSizeCommitLog=1048576\nlogRetentionBytes=2000000\n"), env(), nil)
+	same(t, "complaints", strings.Split(err.Error(), "\n"), []string{
+		"broker.conf: deleteWhen=24: want hours from 0 to 23, several joined by semicolons",
+		"broker.conf: diskMaxUsedSpaceRatio=90: want at most diskSpaceCleanForciblyRatio=85: first old files go, then any files, and only then messages are refused",
+		"broker.conf: logRetentionBytes=2000000: want two files of 1048576 bytes at least (mappedFileSizeCommitLog): the newest file never goes; 0 is no limit",
 	})
 }

@@ -53,7 +53,8 @@ type FS interface {
 	// known. The lock ends with Close, or with the process. Nobody may open name by other means
 	// while the lock is held: closing any descriptor of a file drops a POSIX lock on it.
 	Lock(name string) (io.Closer, error)
-	// Space returns the free and the total bytes of the file system that holds dir.
+	// Space returns the bytes of the file system that holds dir: those that this process may still use,
+	// and these with what is used. What is kept for the superuser counts as neither, as in df.
 	Space(dir string) (free, total int64, err error)
 	// NewEngine returns the flusher of one writer.
 	NewEngine() (Engine, error)

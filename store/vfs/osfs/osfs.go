@@ -116,7 +116,8 @@ func (osFS) Space(dir string) (free, total int64, err error) {
 	if err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(st.Bavail) * st.Frsize, int64(st.Blocks) * st.Frsize, nil
+	free = int64(st.Bavail) * st.Frsize
+	return free, free + int64(st.Blocks-st.Bfree)*st.Frsize, nil
 }
 
 // again repeats a system call that a signal interrupted before it did anything.

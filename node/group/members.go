@@ -93,8 +93,7 @@ func (m *Members) Heartbeat(ch Channel, body *wire.HeartbeatBody, now time.Time)
 		}
 	}
 	for _, p := range body.ProducerDataSet {
-		m.presentLocked(ch, now).producers[p.GroupName] = true
-		m.producerLocked(ch, p.GroupName, body.ClientID)
+		m.producerLocked(ch, p.GroupName, body.ClientID, now)
 	}
 	return beat
 }
@@ -170,9 +169,7 @@ func subscription(d *wire.SubscriptionData) *Subscription {
 	for _, tag := range d.TagsSet {
 		s.add(tag)
 	}
-	for _, code := range d.CodeSet {
-		s.Codes = append(s.Codes, code)
-	}
+	s.Codes = append(s.Codes, d.CodeSet...)
 	s.sort()
 	return s
 }
@@ -184,7 +181,20 @@ func (m *Members) fingerprintLocked(group string, print int32) bool {
 	return ok && old != print
 }
 
-func (m *Members) producerLocked(ch Channel, group, clientID string) {
+// Bounds of what one connection may add: no table says which producer groups exist. Stock clients have one
+// for each producer in their process, and names of up to 255 characters.
+const (
+	maxProducers     = 1024
+	maxProducerBytes = 255
+)
+
+// producerLocked takes over one producer group of a heartbeat. What is beyond the bounds is left out.
+func (m *Members) producerLocked(ch Channel, group, clientID string, now time.Time) {
+	p := m.presentLocked(ch, now)
+	if len(group) > maxProducerBytes || len(p.producers) == maxProducers && !p.producers[group] {
+		return
+	}
+	p.producers[group] = true
 	if m.producers[group] == nil {
 		m.producers[group] = map[Channel]string{}
 	}
@@ -196,6 +206,9 @@ func (m *Members) producerLocked(ch Channel, group, clientID string) {
 func (m *Members) Unregister(ch Channel, producerGroup, consumerGroup string) (notify []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if p := m.present[ch]; p != nil {
+		delete(p.producers, producerGroup) // makes room for another one
+	}
 	m.leaveProducersLocked(ch, producerGroup)
 	return m.leaveConsumersLocked(ch, consumerGroup, nil)
 }

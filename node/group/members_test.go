@@ -339,3 +339,32 @@ func TestLookupsAllocateNothing(t *testing.T) {
 		t.Errorf("Subscription and Info allocate %v times", n)
 	}
 }
+
+// TestProducerGroupsAreBounded: the producer groups of a connection were kept until it closed, however many and
+// however long the names that its heartbeats brought.
+func TestProducerGroupsAreBounded(t *testing.T) {
+	r := newRoom(t)
+	beat := func(names ...string) {
+		b := &wire.HeartbeatBody{ClientID: "a"}
+		for _, name := range names {
+			b.ProducerDataSet = append(b.ProducerDataSet, wire.ProducerData{GroupName: name})
+		}
+		r.body("a", b, nil, false)
+	}
+	beat(strings.Repeat("x", maxProducerBytes+1))
+	for i := range 2 * maxProducers {
+		beat(fmt.Sprint("p", i), "p0")
+	}
+	if n, p := len(r.m.producers), len(r.m.present[r.conn("a")].producers); n != maxProducers || p != maxProducers {
+		t.Errorf("%d groups, %d of the connection, want %d", n, p, maxProducers)
+	}
+	r.m.Unregister(r.conn("a"), "p0", "")
+	beat("late")
+	if r.m.producers["p0"] != nil || r.m.producers["late"] == nil {
+		t.Error("a group that was left makes no room for another one")
+	}
+	r.m.Gone(r.conn("a"))
+	if len(r.m.producers) != 0 {
+		t.Errorf("%d groups of nobody", len(r.m.producers))
+	}
+}

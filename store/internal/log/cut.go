@@ -14,10 +14,11 @@ import (
 // Tail is what the files hold behind the end of the log.
 type Tail struct {
 	End   int64 // where the log ends
-	Bytes int64 // up to the last byte that is not zero; 0 = nothing is there
+	Bytes int64 // up to the last byte that may have been written for the log; 0 = nothing is there
 	Valid int   // records in it that are whole and in their own place
 	Whole int64 // End, or behind the blank record that begins there
 	blank bool  // a blank record begins at End: part of the log
+	dirty int64 // bytes up to the last one that is not zero: recycled files hold old records
 }
 
 // Inspect looks at what follows end, which Walk returned. It changes nothing.
@@ -36,14 +37,105 @@ func (l *Log) Inspect(end int64) (Tail, error) {
 	}
 	err = l.eachChunk(t.skipBlank(), func(at int64, chunk []byte) error {
 		if n := lastNonZero(chunk); n > 0 {
-			t.Bytes = at + int64(n) - end
+			t.dirty = at + int64(n) - end
 		}
 		return nil
 	})
-	if err == nil && t.Bytes > 0 {
-		t.Valid, err = l.countValid(t.skipBlank(), end+t.Bytes)
+	if err == nil && t.dirty > 0 {
+		err = t.judge(l)
 	}
 	return t, err
+}
+
+// judge tells what may be of the log from what recycled files held before: whole records of an older
+// segment in the same file, what follows the blank record of one, and all of a file whose first page was
+// never written, unless whole records of the log are there.
+func (t *Tail) judge(l *Log) error {
+	w := walker{l: l}
+	at := t.skipBlank()
+	if t.blank {
+		at = t.Whole
+	}
+	for at < t.End+t.dirty {
+		g := l.find(at)
+		before := *t
+		unwritten, err := w.unwritten(g, at)
+		for err == nil && at < g.end() && at < t.End+t.dirty {
+			at, err = t.judgeNext(&w, g, at)
+		}
+		if err != nil {
+			return err
+		}
+		if unwritten && t.Valid == before.Valid {
+			*t = before
+		}
+		at = g.end()
+	}
+	return nil
+}
+
+// unwritten reports whether at is where g begins and its first page is zeros.
+func (w *walker) unwritten(g *segment, at int64) (bool, error) {
+	if at != g.base {
+		return false, nil
+	}
+	b, err := w.have(g, at, pageBytes)
+	return err == nil && lastNonZero(b[:pageBytes]) == 0, err
+}
+
+// judgeNext looks at what comes first from at on, and returns the place behind it.
+func (t *Tail) judgeNext(w *walker, g *segment, at int64) (int64, error) {
+	b, err := w.have(g, at, min(chunkBytes, g.end()-at))
+	if err != nil {
+		return at, err
+	}
+	b = b[:min(chunkBytes, int64(len(b)))]
+	i := indexRecord(b)
+	if i != 0 {
+		n := int64(i)
+		if i < 0 {
+			if n = int64(len(b)); at+n < g.end() {
+				n -= blankBytes - 1 // a head may begin there
+			}
+		}
+		if k := lastNonZero(b[:n]); k > 0 {
+			t.Bytes = at + int64(k) - t.End
+		}
+		return at + n, nil
+	}
+	if b, err = w.at(at); err != nil {
+		return at, err
+	}
+	var r record.Record
+	switch next := at + int64(recordBytes(b)); {
+	case record.Verify(b, at, &r) == nil:
+		t.Valid++
+		t.Bytes = next - t.End
+		return next, nil
+	case w.isOld(b, g, at):
+		return w.behindOld(g, next)
+	}
+	t.Bytes = max(t.Bytes, at+blankBytes-t.End)
+	return at + 1, nil
+}
+
+// isOld reports whether b begins with a whole record of an older segment that the file was.
+func (w *walker) isOld(b []byte, g *segment, at int64) bool {
+	var r record.Record
+	if record.Parse(b, &r) != nil || r.PhysOffset < 0 || r.PhysOffset >= at || (at-r.PhysOffset)%g.size != 0 {
+		return false
+	}
+	return record.Verify(b, r.PhysOffset, &r) == nil
+}
+
+// behindOld returns next, where an old record ends, or the segment's end if that one's blank is there.
+func (w *walker) behindOld(g *segment, next int64) (int64, error) {
+	b, err := w.at(next)
+	var r record.Record
+	if err == nil && errors.Is(record.Verify(b, next, &r), record.ErrBlank) && int64(r.Size) == g.end()-next {
+		next = g.end()
+	}
+	return next, err
 }
 
 // skipBlank is where the bytes begin that are no part of the log.
@@ -126,17 +218,6 @@ func lastNonZero(b []byte) int {
 	return len(bytes.TrimRight(b, "\x00"))
 }
 
-// countValid counts the records between two offsets that verify at their own place, wherever they
-// begin.
-func (l *Log) countValid(from, to int64) (count int, err error) {
-	w := walker{l: l}
-	err = w.eachRecord(from, to, func(int64, *record.Record) bool {
-		count++
-		return true
-	})
-	return count, err
-}
-
 // eachRecord calls f for the records between two offsets that verify at their own place, wherever they
 // begin, until f returns false.
 func (w *walker) eachRecord(from, to int64, f func(at int64, r *record.Record) bool) error {
@@ -192,7 +273,7 @@ func (l *Log) Cut(t Tail, keepDir string) (kept string, err error) {
 	if err := l.dropFilesBehind(t.End); err != nil {
 		return kept, err
 	}
-	if t.Bytes == 0 {
+	if t.dirty == 0 {
 		return kept, nil
 	}
 	return kept, l.zeroBehind(t)
@@ -263,14 +344,8 @@ func (l *Log) zeroBehind(t Tail) error {
 	if g == nil {
 		return nil
 	}
-	err := l.eachChunk(t.skipBlank(), func(at int64, chunk []byte) error {
-		n := lastNonZero(chunk)
-		if n == 0 {
-			return nil
-		}
-		_, err := g.file.WriteAt(zeros[:n], at-g.base)
-		return err
-	})
+	from, to := t.skipBlank()-g.base, min(t.End+t.dirty-g.base, g.size)
+	err := zeroFile(g.file, from, to-from)
 	if err == nil {
 		err = g.file.Sync()
 	}

@@ -15,11 +15,12 @@ const (
 	shrinkPause = 10 * time.Millisecond
 )
 
-// Drop takes the oldest segment, which begins at base, out of the log: Min moves to the next one. Its
-// space is given back later, when the last reader has let go of it, without hurry. All of it must be
-// durable, and it must not be the last one. That it is gone is not durable on return: after a crash it
-// may be there again. One goroutine at a time may call it.
-func (l *Log) Drop(base int64) error {
+// Drop takes the oldest segment, which begins at base, out of the log: Min moves to the next one. When
+// the last reader has let go of it, its file becomes a later segment if reuse is set and Config.Recycle
+// permits it, else its space is given back, without hurry. All of it must be durable, and it must not be
+// the last one. That it is gone is not durable on return: after a crash it may be there again. One
+// goroutine at a time may call it.
+func (l *Log) Drop(base int64, reuse bool) error {
 	all := *l.segments.Load()
 	if len(all) < 2 || all[0].base != base || all[0].end() > l.Durable() {
 		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, segmentName(base))
@@ -36,6 +37,7 @@ func (l *Log) Drop(base int64) error {
 	l.segments.Store(&all)
 	l.mu.Unlock()
 	l.counters.dropped.Add(1)
+	g.reuse = reuse && l.cfg.Recycle
 	g.dropped = l.spare.gone.add
 	g.shared.Release()
 	return nil
@@ -84,7 +86,8 @@ func (s *goneSegments) close() {
 	s.list = nil
 }
 
-// remover gives back the space of dropped segments, a piece at a time. Preparer goroutine only.
+// remover keeps dropped segments for reuse, or gives back their space, a piece at a time. Preparer
+// goroutine only.
 type remover struct {
 	l     *Log
 	left  []*segment
@@ -124,6 +127,9 @@ func (r *remover) shrink(g *segment) (done bool, err error) {
 			return false, err
 		}
 		r.begun = true
+		if kept, err := r.l.keepForReuse(g); kept || err != nil {
+			return true, err
+		}
 	}
 	size, err := g.file.Size()
 	if err != nil {

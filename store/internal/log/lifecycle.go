@@ -57,7 +57,7 @@ func (l *Log) Drain() error {
 	if err := l.Err(); !errors.Is(err, ErrClosed) {
 		return err
 	}
-	return nil
+	return l.zeroRest()
 }
 
 // Close removes a prepared segment that nothing was written to and closes the files; readers that

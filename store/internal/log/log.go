@@ -51,6 +51,8 @@ type Config struct {
 	UnflushedBytes  int64         // without FlushSync: most that is written and not durable; 0: UnflushedBytes
 	PrepareRetry    time.Duration // try again after a segment could not be prepared
 
+	Recycle bool // use the files of dropped segments again: every record must carry a check of all its bytes
+
 	Log *slog.Logger
 
 	// Advanced runs on the writer goroutine when a mark moved, or when appends that were refused for

@@ -9,8 +9,9 @@
 //
 // Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
 // into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
-// ready before they are needed (spare.go), and dropped when they are not any more (drop.go). What follows the last record of a segment is zeros, always:
-// recovery (recover.go) makes it so, and every write keeps it so.
+// ready before they are needed (spare.go), dropped when they are not any more (drop.go), and their files
+// used again (recycle.go). What follows the last record of a segment is zeros, eight bytes of them at
+// least, and all but in a recycled one: recovery (recover.go) makes it so, and every write keeps it so.
 //
 // Start at log.go; recover.go is the subtle part.
 package log
@@ -47,6 +48,9 @@ type segment struct {
 
 	// Set before the log lets go of shared: takes over what the segment holds when the last reader is gone.
 	dropped func(*segment)
+	reuse   bool // with dropped: the file may become another segment
+
+	recycled bool // bytes of an older segment follow what is written; constant
 
 	// Writer goroutine only.
 	zeroed int64 // bytes below it have blocks that were written at least once

@@ -28,6 +28,8 @@ type preparer struct {
 	news    atomic.Bool           // appends that were refused may fare otherwise now; the writer takes it back
 
 	askedFor int64 // guarded by the log's lock; -1 before the first
+
+	recycled []string // preparer goroutine only: files in spareDir that wait to be used again
 }
 
 func newPreparer(l *Log) *preparer {
@@ -129,8 +131,14 @@ const spareDir = "spare"
 // makeSegment makes the file that begins at base, durable on return.
 func (l *Log) makeSegment(base int64) (*segment, error) {
 	fsys, name := l.cfg.FS, segmentName(base)
-	draft, final := path.Join(l.cfg.Dir, spareDir, name), path.Join(l.cfg.Dir, name)
-	if err := l.fillDraft(draft); err != nil {
+	final := path.Join(l.cfg.Dir, name)
+	draft, err := l.takeRecycled()
+	recycled := draft != ""
+	if !recycled && err == nil {
+		draft = path.Join(l.cfg.Dir, spareDir, name)
+		err = l.fillDraft(draft)
+	}
+	if err != nil {
 		_ = fsys.Remove(draft) // gives the space back
 		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
 	}
@@ -144,7 +152,10 @@ func (l *Log) makeSegment(base int64) (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.zeroed = l.firstZeros()
+	if g.zeroed = l.firstZeros(); recycled {
+		g.recycled, g.zeroed = true, g.size
+		l.counters.recycled.Add(1)
+	}
 	return g, nil
 }
 

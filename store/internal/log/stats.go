@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count since Start; any goroutine adds and reads.
 type counters struct {
-	busy, writes, flushes, inline, completed, segments, dropped atomic.Int64
+	busy, writes, flushes, inline, completed, segments, recycled, dropped atomic.Int64
 }
 
 // Stats are counters since Start.
@@ -14,6 +14,7 @@ type Stats struct {
 	Flushes  int64 // begun
 	Inline   int64 // of them, done by the call that wrote the bytes
 	Segments int64 // prepared
+	Recycled int64 // of them, from dropped ones
 	Dropped  int64 // segments
 	Staged   int64 // bytes reserved now
 
@@ -26,7 +27,7 @@ func (l *Log) Stats() Stats {
 	c := &l.counters
 	s := Stats{
 		Busy: c.busy.Load(), Writes: c.writes.Load(), Flushes: c.flushes.Load(), Inline: c.inline.Load(),
-		Completed: c.completed.Load(), Segments: c.segments.Load(), Dropped: c.dropped.Load(),
+		Completed: c.completed.Load(), Segments: c.segments.Load(), Recycled: c.recycled.Load(), Dropped: c.dropped.Load(),
 	}
 	if l.staging != nil { // nil on a log that takes no appends: Hold
 		s.Staged, s.Engine = l.staging.reserved.Load(), l.engine.Name()

@@ -375,7 +375,7 @@ func TestAsyncLossIsBounded(t *testing.T) {
 					end = r.append(chunk, 'x')
 				}
 				r.await(func() bool { return r.Written()+r.SegmentBytes() > most }) // all but one write, with a blank
-				written := r.Written()                                    // first: durable may have grown since
+				written := r.Written()                                              // first: durable may have grown since
 				if durable := r.Durable(); written > durable+bound {
 					t.Errorf("round %d: written %d, durable %d: %d in danger, want %d at most", round, written, durable, written-durable, bound)
 				}

@@ -1,6 +1,7 @@
 package osfs
 
 import (
+	"errors"
 	"io/fs"
 	"runtime"
 
@@ -17,4 +18,22 @@ func (f *file) DropCache() error {
 		return &fs.PathError{Op: "fadvise", Path: f.Name(), Err: err}
 	}
 	return nil
+}
+
+// Pinned drops the file's pages from the cache and reports whether some stay: those that somebody maps, or
+// that wait in a socket's queue. A kernel that cannot tell (before Linux 6.5) counts as yes.
+func (f *file) Pinned() (bool, error) {
+	if err := f.DropCache(); err != nil {
+		return true, err
+	}
+	var got unix.Cachestat_t
+	err := again(func() error { return unix.Cachestat(uint(f.fd), &unix.CachestatRange{}, &got, 0) }) // of length 0: to the end
+	runtime.KeepAlive(f)
+	if errors.Is(err, unix.ENOSYS) {
+		return true, nil
+	}
+	if err != nil {
+		return true, &fs.PathError{Op: "cachestat", Path: f.Name(), Err: err}
+	}
+	return got.Cache > 0, nil
 }

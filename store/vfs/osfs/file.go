@@ -105,7 +105,7 @@ func (f *file) Preallocate(n int64) error {
 	err := again(func() error { return unix.Fallocate(f.fd, 0, 0, n) })
 	runtime.KeepAlive(f)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return f.writeZeros(n)
+		return f.appendZeros(n)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
@@ -113,14 +113,19 @@ func (f *file) Preallocate(n int64) error {
 	return nil
 }
 
-func (f *file) writeZeros(n int64) error {
+// appendZeros makes the file n bytes long, unless it is longer.
+func (f *file) appendZeros(n int64) error {
 	at, err := f.Size()
 	if err != nil {
 		return err
 	}
+	return f.writeZeros(at, n)
+}
+
+func (f *file) writeZeros(at, end int64) error {
 	zeros := make([]byte, 1<<20)
-	for at < n {
-		wrote, err := f.WriteAt(zeros[:min(int64(len(zeros)), n-at)], at)
+	for at < end {
+		wrote, err := f.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
 		if err != nil {
 			return err
 		}

@@ -153,7 +153,7 @@ func TestPreallocateByZeros(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int64{3 << 20, 1 << 20} {
-		if err := f.writeZeros(n); err != nil {
+		if err := f.appendZeros(n); err != nil {
 			t.Fatal(err)
 		}
 		if size, err := f.Size(); err != nil || size != 3<<20 {

@@ -40,3 +40,22 @@ func (f *file) seek(off int64, whence int) (at int64, err error) {
 	runtime.KeepAlive(f)
 	return at, err
 }
+
+// Zero makes n bytes from off read as zeros without writing them; where the file system cannot, it writes
+// them. The blocks stay reserved.
+func (f *file) Zero(off, n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	err := again(func() error {
+		return unix.Fallocate(f.fd, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+	})
+	runtime.KeepAlive(f)
+	if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+		return f.writeZeros(off, off+n)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package osfs
 
 import (
+	"bytes"
 	"path/filepath"
 	"testing"
 )
@@ -32,6 +33,29 @@ func TestNextData(t *testing.T) {
 		}
 		if err := f.Sync(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestZero: zeros stand exactly where they were asked for, however the file system makes them.
+func TestZero(t *testing.T) {
+	f := mustCreate(t)
+	const size = 64 << 10
+	for _, r := range [][2]int64{{0, 1}, {5, 4096}, {4096, 8192}, {size - 3, 3}, {100, 0}} {
+		want := bytes.Repeat([]byte{'x'}, size)
+		if _, err := f.WriteAt(want, 0); err != nil {
+			t.Fatal(err)
+		}
+		clear(want[r[0] : r[0]+r[1]])
+		if err := f.Zero(r[0], r[1]); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, size)
+		if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes from %d: wrong bytes, %v", r[1], r[0], err)
+		}
+		if n, err := f.Size(); n != size || err != nil {
+			t.Errorf("%d bytes long, %v", n, err)
 		}
 	}
 }

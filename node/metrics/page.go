@@ -35,6 +35,13 @@ func (p *Page) Gauge(name string, read func() float64) {
 	p.set.NewGauge(name+"{"+p.labels+"}", read)
 }
 
+// Counter adds a number that only grows, and so has a name that ends in _total. read is called for every page, by any
+// goroutine.
+func (p *Page) Counter(name string, read func() int64) {
+	name += "{" + p.labels + "}"
+	p.set.RegisterMetricsWriter(func(w io.Writer) { vm.WriteCounterUint64(w, name, uint64(read())) })
+}
+
 // Net adds the counters of a listener, named by what listens there: broker, namesrv.
 func (p *Page) Net(listener string, read func() netio.Stats) {
 	labels := fmt.Sprintf("%s,listener=%q", p.labels, listener)

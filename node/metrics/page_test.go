@@ -73,6 +73,7 @@ func TestEveryNumberHasAName(t *testing.T) {
 func TestPage(t *testing.T) {
 	p := New("Default\"Cluster", "broker-a")
 	p.Gauge("rocketmq_topic_number", func() float64 { return 12 })
+	p.Counter("ringmq_rpc_panics_total", func() int64 { return 1 << 60 })
 	p.Net("broker", func() netio.Stats { return netio.Stats{Conns: 3} })
 	p.Net("namesrv", func() netio.Stats { return netio.Stats{Conns: 4, ClosedIdle: 9} })
 	p.Store(func() store.Stats { return store.Stats{Appended: 7} }, func() store.Marks { return store.Marks{Written: 100, Durable: 60, Visible: 50} })
@@ -80,6 +81,7 @@ func TestPage(t *testing.T) {
 	const node = `cluster="Default\"Cluster",node_type="broker",node_id="broker-a"`
 	for name, want := range map[string]string{
 		`rocketmq_topic_number{` + node + `}`:                                    "12",
+		`ringmq_rpc_panics_total{` + node + `}`:                                  "1152921504606846976",
 		`ringmq_net_connections{` + node + `,listener="broker"}`:                 "3",
 		`ringmq_net_connections{` + node + `,listener="namesrv"}`:                "4",
 		`ringmq_net_closed_total{` + node + `,listener="namesrv",reason="idle"}`: "9",

@@ -160,7 +160,7 @@ func TestFailedWrite(t *testing.T) {
 	c := n.Client()
 	c.Send("T", 0, "safe")
 	c.Pull("G", "T", 0, 0) // the group is known from now on
-	for k := range 8 { // whatever the disk is asked for next
+	for k := range 8 {     // whatever the disk is asked for next
 		power.FailAt(power.Calls()+k, syscall.EIO)
 	}
 	for i := range 2 {

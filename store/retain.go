@@ -263,7 +263,7 @@ func (s *Store) isOld(end int64) bool {
 func (s *Store) drop(base int64, why string) error {
 	end := base + s.o.SegmentBytes
 	s.Queues(func(q *Queue) { s.raiseMin(q.entries, end) })
-	if err := s.log.Drop(base); err != nil {
+	if err := s.log.Drop(base, why != goneForSpace); err != nil {
 		return err
 	}
 	s.retention.segments.Add(1)

@@ -18,9 +18,18 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 	if err := wire.Unmarshal(c.Req.Body, &body); err != nil {
 		return c.Failf(wire.SystemError, "the heartbeat's body cannot be read: %v", err)
 	}
+	made := 0
 	for i := range body.ConsumerDataSet {
-		if err := s.ensureGroup(body.ConsumerDataSet[i].GroupName); err != nil {
+		name := body.ConsumerDataSet[i].GroupName
+		known := s.opts.Groups.Get([]byte(name)) != nil
+		if !known && made == maxNewGroups {
+			return c.Failf(wire.SystemError, "%d groups were made, as many as one heartbeat may make; the others follow with the next one", made)
+		}
+		if err := s.ensureGroup(name); err != nil {
 			return c.Fail(wire.SystemError, err.Error())
+		}
+		if !known && s.opts.Groups.Get([]byte(name)) != nil {
+			made++
 		}
 	}
 	beat := s.opts.Members.Heartbeat(c.Conn, &body, s.opts.Clock.Now())
@@ -34,6 +43,9 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 	(&wire.HeartbeatAnswer{SupportV2: true, SubChange: beat.SubChange}).Append(ans)
 	return ans
 }
+
+// maxNewGroups bounds for how long one heartbeat keeps its worker: each new group is two durable files.
+const maxNewGroups = 64
 
 // ensureGroup makes a consumer group and its retry topic. A group that may not be made is no error.
 func (s *Server) ensureGroup(name string) error {

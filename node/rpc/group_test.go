@@ -1,8 +1,10 @@
 package rpc_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"ringmq/netio/wire"
@@ -107,6 +109,31 @@ func TestHeartbeatOfForbiddenGroup(t *testing.T) {
 	}
 	if got := members(t, c, "G"); got != nil {
 		t.Errorf("members %v", got)
+	}
+}
+
+// TestHeartbeatOfManyGroups: each new group takes two durable writes, and others wait for the same worker. A client with
+// many gets them with one heartbeat after the other, and is a member once all are there.
+func TestHeartbeatOfManyGroups(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	c := n.Client()
+	beat := &wire.HeartbeatBody{ClientID: "c"}
+	for i := range int64(100) {
+		beat.ConsumerDataSet = append(beat.ConsumerDataSet, wire.ConsumerData{GroupName: "G" + itoa(i)})
+	}
+	body, err := json.Marshal(beat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ans := c.Ask(wire.HeartBeat, nil, body); ans.Code != wire.SystemError || !strings.Contains(string(ans.Remark), "64 groups") {
+		t.Errorf("answered %d %s", ans.Code, ans.Remark)
+	}
+	if got := members(t, c, "G0"); len(got) != 0 {
+		t.Errorf("members of the first group: %v", got)
+	}
+	c.Must(wire.HeartBeat, nil, body)
+	if got := members(t, c, "G99"); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("members of the last group: %v", got)
 	}
 }
 

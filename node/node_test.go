@@ -290,7 +290,7 @@ func TestMetrics(t *testing.T) {
 	if err := res.Write(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"ringmq_rpc_messages_sent{", "ringmq_net_connections{", "rocketmq_messages_in_total{", "ringmq_rpc_pulls_waiting{"} {
+	for _, want := range []string{"ringmq_rpc_messages_sent_total{", "ringmq_rpc_requests_total{", "ringmq_net_connections{", "rocketmq_messages_in_total{", "ringmq_rpc_pulls_waiting{"} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("no %s", want)
 		}

@@ -175,15 +175,16 @@ func (n *Node) metrics() *metrics.Page {
 		page.Net("namesrv", n.namesrvNet.Stats)
 	}
 	count := func(name string, read func(rpc.Stats) int64) {
-		page.Gauge(name, func() float64 { return float64(read(n.rpc.Stats())) })
+		page.Counter(name, func() int64 { return read(n.rpc.Stats()) })
 	}
-	count("ringmq_rpc_pulls_waiting", func(s rpc.Stats) int64 { return s.Waiting })
-	count("ringmq_rpc_messages_sent", func(s rpc.Stats) int64 { return s.Sends })
-	count("ringmq_rpc_messages_pulled", func(s rpc.Stats) int64 { return s.Pulls })
-	count("ringmq_rpc_pulls_held", func(s rpc.Stats) int64 { return s.Held })
-	count("ringmq_rpc_unknown_requests", func(s rpc.Stats) int64 { return s.Unknown })
-	count("ringmq_rpc_overloaded_requests", func(s rpc.Stats) int64 { return s.Overloaded })
-	count("ringmq_rpc_panics", func(s rpc.Stats) int64 { return s.Panics })
+	page.Gauge("ringmq_rpc_pulls_waiting", func() float64 { return float64(n.rpc.Stats().Waiting) })
+	count("ringmq_rpc_requests_total", func(s rpc.Stats) int64 { return s.Requests })
+	count("ringmq_rpc_messages_sent_total", func(s rpc.Stats) int64 { return s.Sends })
+	count("ringmq_rpc_messages_pulled_total", func(s rpc.Stats) int64 { return s.Pulls })
+	count("ringmq_rpc_pulls_held_total", func(s rpc.Stats) int64 { return s.Held })
+	count("ringmq_rpc_unknown_requests_total", func(s rpc.Stats) int64 { return s.Unknown })
+	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })
+	count("ringmq_rpc_panics_total", func(s rpc.Stats) int64 { return s.Panics })
 	return page
 }
 

@@ -48,8 +48,8 @@ func (l *Log) Inspect(end int64) (Tail, error) {
 }
 
 // judge tells what may be of the log from what recycled files held before: whole records of an older
-// segment in the same file, what follows the blank record of one, and all of a file whose first page was
-// never written, unless whole records of the log are there.
+// segment in the same file, what follows the blank record of one, and all of a file behind the one where
+// the log ends whose first page was never written, unless whole records of the log are there.
 func (t *Tail) judge(l *Log) error {
 	w := walker{l: l}
 	at := t.skipBlank()
@@ -59,7 +59,10 @@ func (t *Tail) judge(l *Log) error {
 	for at < t.End+t.dirty {
 		g := l.find(at)
 		before := *t
-		unwritten, err := w.unwritten(g, at)
+		unwritten, err := g.base > t.End, error(nil)
+		if unwritten {
+			unwritten, err = w.unwritten(g)
+		}
 		for err == nil && at < g.end() && at < t.End+t.dirty {
 			at, err = t.judgeNext(&w, g, at)
 		}
@@ -74,12 +77,9 @@ func (t *Tail) judge(l *Log) error {
 	return nil
 }
 
-// unwritten reports whether at is where g begins and its first page is zeros.
-func (w *walker) unwritten(g *segment, at int64) (bool, error) {
-	if at != g.base {
-		return false, nil
-	}
-	b, err := w.have(g, at, pageBytes)
+// unwritten reports whether the first page of g is zeros.
+func (w *walker) unwritten(g *segment) (bool, error) {
+	b, err := w.have(g, g.base, pageBytes)
 	return err == nil && lastNonZero(b[:pageBytes]) == 0, err
 }
 

@@ -48,6 +48,8 @@ type Options struct {
 	Clock  Clock        // nil: the machine's
 	Log    *slog.Logger // nil: slog.Default()
 
+	Progress func(doneBytes, totalBytes int64) // see store.Options; may be nil
+
 	MemoryBytes int64 // what this process may use; 0: what the machine and its control groups allow
 }
 

@@ -26,7 +26,7 @@ var (
 
 func (n *Node) storeOptions() store.Options {
 	o := n.opts.Config.Store()
-	o.Now, o.Log = n.clock.Now, n.log
+	o.Now, o.Log, o.Progress = n.clock.Now, n.log, n.opts.Progress
 	o.OnArrive = n.polls.Arrived
 	o.OnMarks = func(m store.Marks) {
 		if broker := n.broker.Load(); broker != nil {

@@ -44,7 +44,10 @@ type Options struct {
 	Now func() time.Time // default time.Now
 	Log *slog.Logger     // default slog.Default()
 
-	// The callbacks run on the writer goroutine. They must not block and must not call Close.
+	// Progress tells, while Open reads the log, how much of what may have to be read is done, now and then.
+	Progress func(doneBytes, totalBytes int64)
+
+	// The callbacks below run on the writer goroutine. They must not block and must not call Close.
 	OnMarks  func(Marks)  // marks moved, or there is room again; queues already show the new entries
 	OnArrive func(*Queue) // a watched queue got entries; runs before OnMarks of the same step
 	OnFail   func(error)  // the first failed write or flush of the log; once

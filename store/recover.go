@@ -159,6 +159,7 @@ type recovery struct {
 	records int64
 	odd     int64 // records that can be in no queue
 	holed   bool  // the walk is behind damage: messages may be missing
+	told    int64 // Progress was told of the walk up to here
 }
 
 func (r *recovery) run() error {
@@ -176,6 +177,9 @@ func (r *recovery) run() error {
 		s.o.Log.Error("store: queues do not match the log: all are built anew from its first file", "err", err)
 		s.found.Rebuilt, r.clean = true, false
 		r.start, r.last, r.lastMs, r.records = s.log.Min(), -1, 0, 0
+		if err := r.restart(); err != nil {
+			return err
+		}
 		if err := s.log.Sync(r.start); err != nil {
 			return s.explain(err)
 		}
@@ -200,6 +204,21 @@ func (r *recovery) run() error {
 		return s.explain(err)
 	}
 	return r.begin(end)
+}
+
+// restart makes the checkpoint name the log's first file, before any queue is touched: should this
+// recovery be interrupted, no later one believes what it left half done.
+func (r *recovery) restart() error {
+	if !r.trusted {
+		return nil // the queues were not believed in the first place
+	}
+	c := r.point
+	c.Position, c.Last, c.StoreMs, c.Durable = r.start, -1, 0, r.durable
+	c.Clean, c.Check, c.QueueEnds = false, record.CheckOff, 0
+	if err := checkpoint.Write(r.s.fs, r.s.o.Dir, c, c.Stock); err != nil {
+		return r.s.explain(err)
+	}
+	return nil
 }
 
 // choose sets where to start: at our checkpoint, else where the stock broker would.
@@ -282,11 +301,25 @@ func (r *recovery) attachQueues() error {
 		return err
 	}
 	for _, f := range found {
+		f.Judge(s.o.QueueFileBytes, r.point.QueueFileBytes != 0)
+		if s.log.Min() == 0 && r.start > 0 && f.Bases[0] > 0 { // nothing was ever removed
+			return fmt.Errorf("%w: %s/%d: its first file is missing", queue.ErrGap, f.Topic, f.ID)
+		}
 		entries, err := queue.Attach(s.files, s.queueRoot(), f, r.start, !r.clean)
+		if errors.Is(err, queue.ErrGap) && r.start == s.log.Min() {
+			s.o.Log.Error("store: a queue's files are wrong: they are made anew", "err", err)
+			if err := f.Remove(s.fs, s.queueRoot()); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		if !r.clean {
+		if err := s.keeper.Attached(entries); err != nil {
+			return err
+		}
+		if entries.Trimmed() {
 			s.keeper.Note(entries, queue.Change{First: true})
 		}
 		if err := r.checkLastEntry(entries); err != nil {
@@ -294,7 +327,19 @@ func (r *recovery) attachQueues() error {
 		}
 		s.queues[queueKey{f.Topic, f.ID}] = &Queue{entries: entries, trusted: entries.Max()}
 	}
-	return nil
+	return r.checkEnds()
+}
+
+// checkEnds looks whether the queues are those that the checkpoint was taken of.
+func (r *recovery) checkEnds() error {
+	switch {
+	case !r.fits || r.start != r.point.Position || r.s.keeper.Ends() == r.point.QueueEnds:
+		return nil
+	case r.start == r.s.log.Min():
+		r.s.o.Log.Error("store: a queue is missing, or has lost its end, and the log has none of its messages any more")
+		return nil
+	}
+	return fmt.Errorf("%w: a queue is missing, or has lost its end", queue.ErrGap)
 }
 
 // checkLastEntry looks whether the last entry below start points to a record. One that does not tells
@@ -317,6 +362,7 @@ const maxQueueOffset = math.MaxInt64 / queue.EntryBytes / 2
 // visit puts one record into its queue.
 func (r *recovery) visit(at int64, rec *record.Record) error {
 	r.records++
+	r.tell(at)
 	r.last, r.lastMs = at, max(r.lastMs, rec.StoreMs)
 	if !derive.InQueue(rec.SysFlag) {
 		return nil
@@ -379,6 +425,18 @@ func (r *recovery) putLight(rec *record.Record, e queue.Entry) error {
 		}
 	}
 	return nil
+}
+
+// progressBytes of the log are read between two calls of Options.Progress.
+const progressBytes = 16 << 20
+
+// tell reports that the walk has come to at. It may end anywhere in the last file.
+func (r *recovery) tell(at int64) {
+	if r.s.o.Progress == nil || at-r.told < progressBytes && at >= r.told {
+		return
+	}
+	r.told = at
+	r.s.o.Progress(at-r.start, r.s.log.End()-r.start)
 }
 
 // queueOf is OpenQueue for a name as it stands in a record.

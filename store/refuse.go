@@ -128,8 +128,7 @@ func (s *Store) batchTopics(killed bool) (map[string]bool, error) {
 }
 
 // adoptQueueSize takes the size of the queue files that are there, and refuses another one. known is the
-// size that our checkpoint tells, 0 if there is none; only then a file that is too short is the work of
-// a crash in recovery, and can be repaired. A stock broker's is never short, but for an empty one.
+// size that our checkpoint tells, 0 if there is none; then it is that of the longest file.
 func (s *Store) adoptQueueSize(found []queue.Found, known int64) error {
 	have := known
 	for _, f := range found {
@@ -144,12 +143,6 @@ func (s *Store) adoptQueueSize(found []queue.Found, known int64) error {
 	size := cmp.Or(want, have, 6_000_000)
 	if size%queue.EntryBytes != 0 {
 		return fmt.Errorf("store: %s: files of %d bytes hold no whole entries: move the directory away, it is rebuilt", s.queueRoot(), size)
-	}
-	for _, f := range found {
-		short := f.Last == 0 || known != 0 && f.Last < size
-		if f.Bytes != 0 && f.Bytes != size || f.Last != size && !short {
-			return fmt.Errorf("store: %s/%s/%d: a file of %d bytes, others have %d: remove the directory, it is rebuilt", s.queueRoot(), f.Topic, f.ID, f.Longest(), size)
-		}
 	}
 	s.o.QueueFileBytes = size
 	return nil

@@ -50,8 +50,8 @@ func TestRefuse(t *testing.T) {
 		}, nil, nil, []string{"/commitlog", "/consumequeue", "restore"}},
 		{"newer format", func(t *testing.T, f vfs.FS) {
 			golden(t, f)
-			writeFile(t, f, "/ringmq.checkpoint", binary.BigEndian.AppendUint32([]byte("ringmqck"), 3))
-		}, nil, ErrNewer, []string{"/ringmq.checkpoint", "format 3"}},
+			writeFile(t, f, "/ringmq.checkpoint", binary.BigEndian.AppendUint32([]byte("ringmqck"), 4))
+		}, nil, ErrNewer, []string{"/ringmq.checkpoint", "format 4"}},
 		{"five mistakes", nil, func(o *Options) {
 			o.SegmentBytes, o.QueueFileBytes, o.FlushDepth, o.StagingBytes, o.FlushLeastPages = 5, -20, 99, 100, -1
 		}, nil, []string{"log files of 5", "queue files of -20", "99 flushes", "staging of 100", "-1 pages"}},

@@ -304,7 +304,10 @@ func (l *life) verify() error {
 			err = l.verifyMessage(q, at)
 		}
 	})
-	return errors.Join(err, l.verifyIndex(), l.verifyCutFiles())
+	if err == nil { // else the power may have gone between the messages and the index
+		err = l.verifyIndex()
+	}
+	return errors.Join(err, l.verifyCutFiles())
 }
 
 // verifyIndex looks whether the index has all messages, and nothing else.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -36,6 +37,26 @@ func showProgress(out io.Writer, what string, p *inspect.Progress) (stop func())
 		close(ended)
 		<-wiped
 	}
+}
+
+// showRecovery shows how far a start has read the log: by a bar on a terminal, else by a log line every now
+// and then. stop ends it.
+func showRecovery(out io.Writer, log *slog.Logger) (progress func(done, total int64), stop func()) {
+	const what = "reading the log"
+	if f, ok := stderrOf(out); ok && isTerminal(int(f.Fd())) {
+		var p inspect.Progress
+		return func(done, total int64) {
+			p.Done.Store(done)
+			p.Total.Store(total)
+		}, showProgress(out, what, &p)
+	}
+	last := time.Now()
+	return func(done, total int64) {
+		if time.Since(last) >= progressAfter {
+			last = time.Now()
+			log.Info(progressLine(what, done, total))
+		}
+	}, func() {}
 }
 
 // drawProgress draws at each tick once begin has come, until ended is closed.

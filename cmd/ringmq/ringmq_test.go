@@ -246,7 +246,7 @@ func TestServe(t *testing.T) {
 		ended <- serve(ctx, "", map[string]string{
 			"storePathRootDir": dir, "listenPort": fmt.Sprint(port), "namesrvListenPort": fmt.Sprint(port + 2), "adminListen": "",
 			"advertise": "127.0.0.1", "bindAddress": "127.0.0.1",
-		}, slog.New(slog.DiscardHandler), out)
+		}, slog.New(slog.DiscardHandler), out, io.Discard)
 	}()
 	select {
 	case <-out.found:

@@ -58,7 +58,7 @@ func serveCommand() *cobra.Command {
 			// in the middle of a line: what cannot be written is lost, and the node goes on.
 			signal.Ignore(syscall.SIGPIPE)
 			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: at}))
-			return serve(cmd.Context(), file, given, log, cmd.OutOrStdout())
+			return serve(cmd.Context(), file, given, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "broker.conf")
@@ -70,13 +70,15 @@ func serveCommand() *cobra.Command {
 }
 
 // serve runs a node until ctx ends.
-func serve(ctx context.Context, file string, given map[string]string, log *slog.Logger, out io.Writer) error {
+func serve(ctx context.Context, file string, given map[string]string, log *slog.Logger, out, complaints io.Writer) error {
 	c, err := readConfig(file, given, log)
 	if err != nil {
 		return err
 	}
 	begun := time.Now()
-	n, err := node.Start(node.Options{Config: c, FS: osfs.New(osfs.Options{IOEngine: osfs.IOEngine(c.IOEngine), Log: log}), Log: log})
+	progress, told := showRecovery(complaints, log)
+	n, err := node.Start(node.Options{Config: c, FS: osfs.New(osfs.Options{IOEngine: osfs.IOEngine(c.IOEngine), Log: log}), Log: log, Progress: progress})
+	told()
 	if err != nil {
 		return fmt.Errorf("cannot start:\n%w", err)
 	}

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestSwapWithStock: one data directory is served by ringmq, by the stock broker and by ringmq again, with orderly
-// stops between. Each finds the other's messages, topics and committed offsets, and goes on where it stopped.
+// TestSwapWithStock: one data directory is served by ringmq, by the stock broker, and by both again, with orderly
+// stops between. So each opens what the other wrote, and what the other has appended to its own. Each finds all
+// messages, topics and committed offsets, and goes on where the other stopped.
 func TestSwapWithStock(t *testing.T) {
 	t.Parallel()
 	if targetName == "stock" {
@@ -68,4 +69,6 @@ func TestSwapWithStock(t *testing.T) {
 	visit("stock")
 	swap(own)
 	visit("ringmq again")
+	swap(stock)
+	visit("stock again")
 }

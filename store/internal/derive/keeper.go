@@ -57,6 +57,7 @@ type Keeper struct {
 	full    []*queue.Queue // tails to be written
 
 	// The keeper goroutine, or while it does not run whoever owns the Keeper.
+	ends     uint64                 // digest of where the queues end, see Ends
 	last     checkpoint.Checkpoint  // as on the disk
 	lastTime time.Time              // when it was written
 	ready    *checkpoint.Checkpoint // its queues are durable, the log not yet
@@ -216,7 +217,11 @@ func (k *Keeper) prepare(clean bool) error {
 	changed := k.changed
 	k.changed = nil
 	k.mu.Unlock()
-	if err := k.syncQueues(changed); err != nil {
+	err := k.syncQueues(changed)
+	if err == nil {
+		err = k.countEnds(changed, p.End)
+	}
+	if err != nil {
 		k.mu.Lock()
 		k.changed = append(k.changed, changed...)
 		k.mu.Unlock()
@@ -225,6 +230,7 @@ func (k *Keeper) prepare(clean bool) error {
 	c := k.last
 	c.Position, c.Last, c.Durable, c.StoreMs = p.End, p.Last, p.End, p.StoreMs
 	c.Clean, c.Check, c.QueueFileBytes = clean, k.cfg.Check, k.cfg.QueueFileBytes
+	c.QueueEnds = k.ends
 	index := k.cfg.Index()
 	c.IndexPosition, c.IndexEnd, c.Stock.IndexMs = index.Position, index.End, index.StoreMs
 	if p.Last >= 0 {

@@ -16,7 +16,7 @@ import (
 // Our file, big-endian:
 //
 //	  0  8   "ringmqck"
-//	  8  i4  version, 2
+//	  8  i4  version, 3
 //	 12  i4  check that records carry behind the position (record.Check)
 //	 16  i8  position: everything before is in durable queue entries
 //	 24  i8  offset of the record that ends at the position, -1 if there is none
@@ -28,15 +28,16 @@ import (
 //	112  48  the one that was there before
 //	160  i8  index position: every record before it is in the durable index
 //	168  i8  offset of the newest record in that index, 0 if there is none
-//	176  i4  CRC-32C of all before
+//	176  i8  digest of where each queue ends at the position (derive.Keeper)
+//	184  i4  CRC-32C of all before
 const (
 	ownName    = "ringmq.checkpoint"
 	ownMagic   = "ringmqck"
-	ownVersion = 2
-	ownBytes   = 180
+	ownVersion = 3
+	ownBytes   = 188
 )
 
-var _ = [1]struct{}{}[ownBytes-(8+2*4+6*8+2*stockBytes+2*8+4)]
+var _ = [1]struct{}{}[ownBytes-(8+2*4+6*8+2*stockBytes+3*8+4)]
 
 // ErrNewer means that a newer version of ringmq wrote the file.
 var ErrNewer = errors.New("store: written by a newer version")
@@ -57,6 +58,8 @@ type Checkpoint struct {
 
 	IndexPosition int64 // every record before it is in the durable index
 	IndexEnd      int64 // offset of the newest record in that index, 0 if there is none
+
+	QueueEnds uint64 // digest of where each queue ends at Position
 }
 
 // Read reads both files. trusted tells whether ours is there, intact, and newer than the stock one;
@@ -112,6 +115,7 @@ func (c Checkpoint) append(dst []byte, before Stock) []byte {
 	dst = before.append(dst)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.IndexPosition))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.IndexEnd))
+	dst = binary.BigEndian.AppendUint64(dst, c.QueueEnds)
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[from:], castagnoli))
 }
 
@@ -120,7 +124,7 @@ func parse(b []byte) (c Checkpoint, before Stock) {
 	c = Checkpoint{
 		Check:    record.Check(binary.BigEndian.Uint32(b[12:])),
 		Position: at(16), Last: at(24), Durable: at(32), StoreMs: at(40), Clean: at(48) == 1, QueueFileBytes: at(56),
-		Stock: parseStock(b[64:]), IndexPosition: at(160), IndexEnd: at(168),
+		Stock: parseStock(b[64:]), IndexPosition: at(160), IndexEnd: at(168), QueueEnds: uint64(at(176)),
 	}
 	return c, parseStock(b[112:])
 }
@@ -128,7 +132,7 @@ func parse(b []byte) (c Checkpoint, before Stock) {
 func version(b []byte) uint32 { return binary.BigEndian.Uint32(b[8:]) }
 
 // valid judges the bytes of our file. A newer version's bytes are not looked at: they are valid, and
-// Read refuses them. Version 1, which no release wrote, is rebuilt.
+// Read refuses them. Versions 1 and 2, which no release wrote, are rebuilt.
 func valid(b []byte) error {
 	if len(b) < 12 || string(b[:8]) != ownMagic {
 		return errors.New("store: no checkpoint of ringmq")

@@ -13,7 +13,7 @@ import (
 var (
 	stock1 = Stock{PhysicMs: 1, LogicsMs: 2, IndexMs: 3, MasterFlushed: 4, ConfirmPhy: 5, LogicsPhys: 6}
 	stock2 = Stock{PhysicMs: 10, LogicsMs: 20, IndexMs: 3, MasterFlushed: 4, ConfirmPhy: 5, LogicsPhys: 60}
-	point  = Checkpoint{Position: 700, Last: 600, Durable: 700, StoreMs: 20, Clean: true, Check: record.CheckProperty, Stock: stock2, QueueFileBytes: 400, IndexPosition: 650, IndexEnd: 600}
+	point  = Checkpoint{Position: 700, Last: 600, Durable: 700, StoreMs: 20, Clean: true, Check: record.CheckProperty, Stock: stock2, QueueFileBytes: 400, IndexPosition: 650, IndexEnd: 600, QueueEnds: 1 << 63}
 )
 
 // TestTrust: our file counts while the stock one is the one that we wrote with it, or the one before.
@@ -85,7 +85,7 @@ func TestNewerIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt([]byte("ringmqck\x00\x00\x00\x03and whatever else"), 0); err != nil {
+	if _, err := f.WriteAt([]byte("ringmqck\x00\x00\x00\x04and whatever else"), 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := Read(fsys, "/"); !errors.Is(err, ErrNewer) {
@@ -103,7 +103,7 @@ func FuzzValid(f *testing.F) {
 			return
 		}
 		c, before := parse(b)
-		if again := c.append(nil, before); !bytes.Equal(again[:48], b[:48]) || !bytes.Equal(again[56:160], b[56:160]) {
+		if again := c.append(nil, before); !bytes.Equal(again[:48], b[:48]) || !bytes.Equal(again[56:184], b[56:184]) {
 			t.Errorf("%x became %x", b, again)
 		}
 	})

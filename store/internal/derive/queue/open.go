@@ -18,6 +18,7 @@ type Found struct {
 	Bases []int64 // byte offsets of its files, in order
 	Bytes int64   // length of all but the last, 0 if there is only one
 	Last  int64   // length of the last: too short if a crash came in its way
+	Wrong string  // why its files cannot be those of a queue, "" if they can
 }
 
 // Longest is the length of its longest file.
@@ -90,11 +91,11 @@ func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
 		if err != nil || len(name) != 20 {
 			return f, fmt.Errorf("store: %s: no file of a queue: move it away", file)
 		}
-		if f.Bytes == 0 {
-			f.Bytes = f.Last // of the file before, 0 at first
+		if len(f.Bases) == 1 {
+			f.Bytes = f.Last // of the file before
 		}
 		if len(f.Bases) > 0 && f.Last != f.Bytes {
-			return f, fmt.Errorf("store: %s: files of %d and of %d bytes: remove the directory, it is rebuilt", dir, f.Bytes, f.Last)
+			f.Wrong = fmt.Sprintf("files of %d and of %d bytes", f.Bytes, f.Last)
 		}
 		f.Last = info.Size
 		f.Bases = append(f.Bases, base)
@@ -102,11 +103,35 @@ func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
 	return f, nil
 }
 
+// Judge sets Wrong if the files have another length than full bytes. The last one may be shorter where
+// short says so: a crash can come in the way of a recovery of ours. A stock broker's may be empty only.
+func (f *Found) Judge(full int64, short bool) {
+	wrong := len(f.Bases) > 1 && f.Bytes != full || f.Last > full || f.Last != 0 && f.Last < full && !short
+	if wrong && f.Wrong == "" {
+		f.Wrong = fmt.Sprintf("a file of %d bytes, others have %d", f.Longest(), full)
+	}
+}
+
+// Remove removes the files of a queue that is to be made anew. Nothing is synced: what comes back is found
+// wrong again.
+func (f Found) Remove(fsys vfs.FS, root string) error {
+	for _, base := range f.Bases {
+		name := path.Join(root, f.Topic, strconv.Itoa(int(f.ID)), fmt.Sprintf("%020d", base))
+		if err := fsys.Remove(name); err != nil {
+			return fmt.Errorf("store: remove a spoiled queue file: %w", err)
+		}
+	}
+	return nil
+}
+
 // Attach opens the queue that was found, with the entries that point below confirmed; the log gives
-// the later ones again. With trim, what the files hold behind those entries is removed from them: it
-// may be of a part of the log that no longer exists. ErrGap means that a file is missing.
+// the later ones again. With trim, or if there is something, what the files hold behind those entries is removed from them: it
+// may be of a part of the log that no longer exists. ErrGap means that a file is missing or wrong.
 func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Queue, error) {
 	q := New(files, root, f.Topic, f.ID)
+	if f.Wrong != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrGap, q.dir, f.Wrong)
+	}
 	perFile := files.FileBytes / EntryBytes
 	first, last := f.Bases[0]/files.FileBytes, f.Bases[len(f.Bases)-1]/files.FileBytes
 	if f.Bases[0]%files.FileBytes != 0 || last-first != int64(len(f.Bases)-1) {
@@ -128,6 +153,16 @@ func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Qu
 	if err != nil {
 		return nil, err
 	}
+	if err := q.checkFiles(end); err != nil {
+		return nil, err
+	}
+	if !trim { // nothing should follow, and then there is nothing to trim
+		e, ok, err := q.Entry(end)
+		if err != nil {
+			return nil, err
+		}
+		trim = ok && e.Valid()
+	}
 	q.tailFrom = end
 	q.max.Store(end)
 	if trim {
@@ -135,6 +170,23 @@ func Attach(files *Files, root string, f Found, confirmed int64, trim bool) (*Qu
 	}
 	return q, err
 }
+
+// checkFiles looks at the first and the last entry of each file below end: zeros there mean that its bytes
+// were lost.
+func (q *Queue) checkFiles(end int64) error {
+	perFile := q.files.FileBytes / EntryBytes
+	for from := q.first; from < end; from += perFile {
+		for _, at := range [...]int64{from, min(from+perFile, end) - 1} {
+			if e, _, err := q.Entry(at); err != nil || !e.Valid() {
+				return errors.Join(err, fmt.Errorf("%w: %s: entry %d is no entry", ErrGap, q.dir, at))
+			}
+		}
+	}
+	return nil
+}
+
+// Trimmed reports whether Attach has changed files of the queue: it takes part in the next checkpoint.
+func (q *Queue) Trimmed() bool { return q.listed }
 
 // keepExtended remembers the entries from from on, which trim removes, if there are some whose tags lie in
 // consumequeue_ext: the log does not tell the places there.

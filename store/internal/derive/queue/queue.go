@@ -39,6 +39,7 @@ type Queue struct {
 	unsynced map[int64]struct{} // numbers of files that were written to
 	newName  bool               // a file was made or removed
 	newDir   bool               // the queue's directory was made
+	counted  int64              // see CountBelow
 	kept     []byte             // in recovery: entries that were trimmed, from keptFrom on
 	keptFrom int64
 }

@@ -47,6 +47,8 @@ type FS interface {
 	// SyncDir makes the entries of dir durable: when it returns, every earlier Create, Rename, Remove
 	// and MkdirAll of a name in dir survives a crash.
 	SyncDir(dir string) error
+	// Volume opens the file system that holds dir, a directory, to make all of it durable at once.
+	Volume(dir string) (Volume, error)
 	// Lock creates name if it is missing and takes an exclusive lock on it, as a POSIX record lock
 	// on its first byte: the form that a stock broker takes. It never waits. A lock that somebody
 	// else holds, in this process or another, is ErrLocked; the text names the holder's pid if it is
@@ -90,6 +92,15 @@ type File interface {
 	Fd() int
 	// Name is the path that the file was opened by; a later Rename does not change it.
 	Name() string
+}
+
+// Volume is a file system as a whole. One goroutine uses it at a time.
+type Volume interface {
+	io.Closer
+	// Sync makes durable what was done before on the file system, by whomever: bytes and names (syncfs). It
+	// is for hundreds of files at once. An error tells of a write-back that failed since the Volume was
+	// opened or was synced last; it is final, as that of File.Sync.
+	Sync() error
 }
 
 // Slot is what an Engine flushes by. It may be closed when no flush of it is in flight.

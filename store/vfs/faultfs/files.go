@@ -92,6 +92,36 @@ func (f *FS) SyncDir(dir string) error {
 	return f.below.SyncDir(dir)
 }
 
+// Volume implements vfs.FS.
+func (f *FS) Volume(dir string) (vfs.Volume, error) {
+	if err := f.alive(); err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	below, err := f.below.Volume(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &volume{Volume: below, fs: f, dir: dir}, nil
+}
+
+type volume struct {
+	vfs.Volume
+	fs  *FS
+	dir string
+}
+
+// Sync implements vfs.Volume; counted.
+func (v *volume) Sync() error {
+	lie := v.fs.lied(site("syncfs"))
+	if _, err := v.fs.count(); err != nil {
+		return pathError("syncfs", v.dir, err)
+	}
+	if lie {
+		return nil
+	}
+	return v.Volume.Sync()
+}
+
 // Lock implements vfs.FS.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	if err := f.alive(); err != nil {

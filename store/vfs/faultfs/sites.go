@@ -10,7 +10,7 @@ const self = "ringmq/store/vfs/faultfs."
 
 // site names the function that asked for a sync and the kind of sync: "sidefile.writeTemp:sync". Moving
 // lines about does not change it; two syncs of one kind in one function share it. The kinds are sync,
-// syncdir and flush.
+// syncdir, syncfs and flush.
 func site(kind string) string {
 	var callers [16]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])

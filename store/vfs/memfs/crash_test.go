@@ -394,3 +394,23 @@ func anyHas(contents [][]byte, at int, page []byte) bool {
 	}
 	return false
 }
+
+// TestVolumeSync: one sync of the whole leaves nothing for a crash to take, of bytes or names, wherever.
+func TestVolumeSync(t *testing.T) {
+	d := newDisk(t)
+	d.durable("/old", "aaaa")
+	d.ok(d.MkdirAll("/a/b"))
+	d.write(d.file("/a/b/new"), "bbbb", 0)
+	d.write(d.file("/old"), "cc", 0)
+	v, err := d.Volume("/a")
+	d.ok(err)
+	d.ok(v.Sync())
+	d.write(d.file("/old"), "later", 0)
+	after := d.crash(1, 0)
+	for name, want := range map[string]string{"/a/b/new": "bbbb", "/old": "ccaa"} {
+		b := make([]byte, len(want))
+		if _, err := after.file(name).ReadAt(b, 0); err != nil || string(b) != want {
+			t.Errorf("%s: %q %v, want %q", name, b, err, want)
+		}
+	}
+}

@@ -110,6 +110,25 @@ func (osFS) SyncDir(dir string) error {
 	return d.Sync() // fsync: a directory's entries are its contents and its metadata
 }
 
+func (osFS) Volume(dir string) (vfs.Volume, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	return volume{d}, nil
+}
+
+// volume is an open directory: the kernel keeps for each open file which errors of its file system it has
+// told.
+type volume struct{ *os.File }
+
+func (v volume) Sync() error {
+	if err := again(func() error { return unix.Syncfs(int(v.Fd())) }); err != nil {
+		return &fs.PathError{Op: "syncfs", Path: v.Name(), Err: err}
+	}
+	return nil
+}
+
 func (osFS) Space(dir string) (free, total int64, err error) {
 	var st unix.Statfs_t
 	err = again(func() error { return unix.Statfs(dir, &st) })

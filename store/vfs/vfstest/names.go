@@ -28,6 +28,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 		{"MakeDir", testMakeDir},
 		{"lock", testLock},
 		{"space", testSpace},
+		{"volume", testVolume},
 		{"read and write", testReadWrite},
 		{"read only", testReadOnly},
 		{"vectors", testVectors},
@@ -289,5 +290,26 @@ func testSpace(_ *testing.T, s suite) {
 	s.ok(err)
 	if free <= 0 || total < free {
 		s.Errorf("%d of %d bytes free", free, total)
+	}
+}
+
+// testVolume: a sync of all of it works while files are open, and as often as it is asked for.
+func testVolume(t *testing.T, s suite) {
+	v, err := s.fs.Volume(s.dir)
+	s.ok(err)
+	f, err := s.fs.Create(s.path("f"))
+	s.ok(err)
+	for range 2 {
+		_, err = f.WriteAt([]byte("x"), 0)
+		s.ok(err)
+		s.ok(v.Sync())
+	}
+	s.ok(f.Close())
+	s.ok(v.Close())
+	if _, err := s.fs.Volume(s.path("none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("volume of nothing: %v", err)
+	}
+	if _, err := s.fs.Volume(s.path("f")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("volume of a file: %v", err)
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"ringmq/store/vfs"
 	"runtime"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -139,6 +143,95 @@ func TestQueueWriteFails(t *testing.T) {
 	}
 	if !h.send(h.put("T", 0, []byte("y"))) {
 		t.Fatal(h.Err())
+	}
+}
+
+// lossy is a file system that, once told, loses what queue files have, and says so once to each who asks.
+type lossy struct {
+	vfs.FS
+	on atomic.Bool
+}
+
+func (l *lossy) Open(name string) (vfs.File, error)   { return l.wrap(l.FS.Open(name)) }
+func (l *lossy) Create(name string) (vfs.File, error) { return l.wrap(l.FS.Create(name)) }
+
+func (l *lossy) wrap(f vfs.File, err error) (vfs.File, error) {
+	if err != nil || !strings.Contains(f.Name(), "/consumequeue/") {
+		return f, err
+	}
+	return &lossyFile{File: f, fs: l}, nil
+}
+
+func (l *lossy) Volume(dir string) (vfs.Volume, error) {
+	v, err := l.FS.Volume(dir)
+	return &lossyVolume{Volume: v, fs: l}, err
+}
+
+type lossyFile struct {
+	vfs.File
+	fs   *lossy
+	told bool
+}
+
+func (f *lossyFile) Sync() error { return f.fs.sync(&f.told, f.File.Sync) }
+
+type lossyVolume struct {
+	vfs.Volume
+	fs   *lossy
+	told bool
+}
+
+func (v *lossyVolume) Sync() error { return v.fs.sync(&v.told, v.Volume.Sync) }
+
+func (l *lossy) sync(told *bool, real func() error) error {
+	switch {
+	case !l.on.Load():
+		return real()
+	case !*told:
+		*told = true
+		return syscall.EIO
+	}
+	return nil
+}
+
+// TestQueueSyncFails: a sync of queue files that failed is not tried again, because the second would say that
+// all is well. No checkpoint follows; the next process makes the entries again.
+func TestQueueSyncFails(t *testing.T) {
+	for _, few := range []int{1, 64} { // by a syncfs, and one by one
+		disk := memfs.New(1)
+		bad := &lossy{FS: disk}
+		o := tinyOptions("/s")
+		o.QueueFlushInterval, o.checkpointBytes, o.SegmentBytes, o.fewQueues = time.Millisecond, 8<<10, 1<<20, few
+		h := openTest(t, bad, o)
+		for i := range 2 {
+			if !h.send(h.put("T", int32(i), []byte("x"))) {
+				t.Fatal(h.Err())
+			}
+		}
+		before := h.Stats().Checkpoint
+		bad.on.Store(true)
+		if !h.send(h.put("T", 0, bytes.Repeat([]byte("y"), 5<<10)), h.put("T", 1, bytes.Repeat([]byte("z"), 5<<10))) {
+			t.Fatal(h.Err())
+		}
+		for h.keeper.Err() == nil && h.Stats().Checkpoint == before {
+			runtime.Gosched()
+		}
+		if !errors.Is(h.keeper.Err(), syscall.EIO) || h.Stats().Checkpoint != before {
+			t.Errorf("few=%d: %v, checkpoint at %d, was at %d", few, h.keeper.Err(), h.Stats().Checkpoint, before)
+		}
+		if err := h.Reserve(100); !errors.Is(err, ErrNoSpace) {
+			t.Errorf("reserve: %v", err)
+		}
+		if err := h.Close(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("close: %v", err)
+		}
+		h = openTest(t, disk.Crash(rand.New(rand.NewPCG(1, 1)), 0), o)
+		if got := len(h.body("T", 0, 1)); got != 5<<10 {
+			t.Errorf("few=%d: after a power cut: %d bytes", few, got)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

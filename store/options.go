@@ -58,6 +58,9 @@ type Options struct {
 	// indexFlushBytes of the log between two flushes of the index.
 	indexFlushBytes int64
 
+	// fewQueues are synced one by one for a checkpoint, more by a syncfs.
+	fewQueues int
+
 	// checkpointBytes of the log between two checkpoints: what a restart has to read again.
 	checkpointBytes int64
 }
@@ -90,6 +93,7 @@ func (o *Options) Fill() {
 	o.IndexEntries = cmp.Or(o.IndexEntries, 20_000_000)
 	o.indexGather = cmp.Or(o.indexGather, 10*time.Millisecond)
 	o.indexFlushBytes = cmp.Or(o.indexFlushBytes, 512<<20)
+	o.fewQueues = cmp.Or(o.fewQueues, 64)
 	o.checkpointBytes = cmp.Or(o.checkpointBytes, 64<<20)
 	if rest := o.QueueFileBytes % queue.EntryBytes; rest > 0 {
 		o.QueueFileBytes += queue.EntryBytes - rest

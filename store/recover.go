@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 
 	"ringmq/store/internal/derive"
@@ -31,8 +32,16 @@ type Recovered struct {
 	IndexFrom int64 // the log is put into the index from here on
 }
 
-// keptOpenFiles is how many queue files stay open while nobody reads or writes them.
-const keptOpenFiles = 1024
+// keptOpenFiles is how many queue files stay open while nobody reads or writes them: an eighth of what the
+// process may have at most, because connections need theirs.
+func keptOpenFiles() int {
+	const most = 1024
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur >= 8*most {
+		return most
+	}
+	return int(limit.Cur / 8)
+}
 
 // Open takes the directory's lock, recovers what is there, and starts the writer. What it cut, rebuilt
 // or removed is logged; an error names path, reason and remedy.
@@ -59,6 +68,9 @@ func (s *Store) abandon() error {
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
+	}
+	if s.keeper != nil {
+		errs = append(errs, s.keeper.Close())
 	}
 	if s.files != nil {
 		errs = append(errs, s.files.Close())
@@ -281,13 +293,21 @@ func (r *recovery) rebuild() (end int64, err error) {
 			return 0, err
 		}
 	}
-	s.files = queue.NewFiles(s.fs, s.o.QueueFileBytes, keptOpenFiles)
+	if s.keeper != nil {
+		if err := s.keeper.Close(); err != nil {
+			return 0, err
+		}
+	}
+	s.files = queue.NewFiles(s.fs, s.o.QueueFileBytes, keptOpenFiles())
 	s.queues = map[queueKey]*Queue{}
 	s.keeper = derive.NewKeeper(derive.Config{
-		FS: s.fs, Dir: s.o.Dir, Interval: s.o.QueueFlushInterval, Bytes: s.o.checkpointBytes,
+		FS: s.fs, Dir: s.o.Dir, Queues: s.queueRoot(), Few: s.o.fewQueues, Interval: s.o.QueueFlushInterval, Bytes: s.o.checkpointBytes,
 		Longest: 60 * s.o.QueueFlushInterval, Check: s.o.Check, QueueFileBytes: s.o.QueueFileBytes,
 		Position: s.dispatched, Durable: s.log.Durable, Index: func() derive.IndexMark { return s.index.Mark() }, Log: s.o.Log,
 	}, r.point)
+	if err := s.keeper.Open(); err != nil {
+		return 0, s.explain(err)
+	}
 	if err := r.attachQueues(); err != nil {
 		return 0, err
 	}

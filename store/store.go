@@ -87,7 +87,7 @@ func (s *Store) close() error {
 	if err == nil {
 		err = s.keeper.Checkpoint(true)
 	}
-	err = errors.Join(err, s.index.Close(), s.log.Close(), s.files.Close(), s.mark.Close())
+	err = errors.Join(err, s.index.Close(), s.keeper.Close(), s.log.Close(), s.files.Close(), s.mark.Close())
 	if err == nil {
 		err = s.removeAbort()
 	}

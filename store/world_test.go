@@ -60,6 +60,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		promised: map[place][]byte{}, where: map[place]int64{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
 		sites: map[string]bool{}, sizes: []int{512, 1024, 2048, 700, 3000},
 	}
+	w.o.fewQueues = 1 + w.rng.IntN(3)
 	w.o.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return w
 }

@@ -2,6 +2,7 @@ package derive
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -22,13 +23,15 @@ type Position struct {
 
 // Config is what a Keeper needs.
 type Config struct {
-	FS  vfs.FS
-	Dir string
+	FS     vfs.FS
+	Dir    string
+	Queues string // directory of the queues
 
 	Interval time.Duration // look this often, and write at most one checkpoint in that time
 	Bytes    int64         // bytes of the log between two checkpoints
 	Longest  time.Duration // longest time between two checkpoints while messages arrive
 	Check    record.Check  // what new records carry
+	Few      int           // up to so many queues are synced one by one, more by one syncfs
 
 	QueueFileBytes int64
 
@@ -60,6 +63,8 @@ type Keeper struct {
 	ends     uint64                 // digest of where the queues end, see Ends
 	last     checkpoint.Checkpoint  // as on the disk
 	lastTime time.Time              // when it was written
+	volume   vfs.Volume             // of the queues' directory
+	lost     error                  // a sync failed: what the files have is not known
 	ready    *checkpoint.Checkpoint // its queues are durable, the log not yet
 	dirs     map[string]struct{}    // to be synced before the next checkpoint
 }
@@ -72,6 +77,24 @@ func NewKeeper(cfg Config, found checkpoint.Checkpoint) *Keeper {
 	}
 	k.position.Store(found.Position)
 	return k
+}
+
+// Open takes hold of the file system of the queues. From then on it tells when something that was written to
+// it got lost; so it comes before the first write.
+func (k *Keeper) Open() (err error) {
+	if err := k.cfg.FS.MkdirAll(k.cfg.Queues); err != nil {
+		return err
+	}
+	k.volume, err = k.cfg.FS.Volume(k.cfg.Queues)
+	return err
+}
+
+// Close lets go of it. The keeper must not run.
+func (k *Keeper) Close() error {
+	if k.volume == nil {
+		return nil
+	}
+	return k.volume.Close()
 }
 
 // Err says why entries cannot be written, nil while they can. The keeper tries again by itself.
@@ -197,10 +220,30 @@ func (k *Keeper) checkpointIfDue() error {
 		return k.finish()
 	}
 	behind, since := k.cfg.Position().End-k.last.Position, time.Since(k.lastTime)
-	if behind > 0 && since >= k.cfg.Longest || behind >= k.cfg.Bytes && since >= k.cfg.Interval {
+	much := behind >= k.spacing() || k.waiting.Load() >= plentyBytes
+	if behind > 0 && since >= k.cfg.Longest || much && since >= k.cfg.Interval {
 		return k.prepare(false)
 	}
 	return nil
+}
+
+// plentyBytes of entries in memory make a checkpoint due, which writes them all.
+const plentyBytes = 16 << 20
+
+// Queues beyond spacedQueues stretch the spacing in proportion, up to maxStretch times: a restart reads what no
+// checkpoint has.
+const (
+	spacedQueues = 4096
+	maxStretch   = 8
+)
+
+// spacing is how much of the log lies between two checkpoints. Where tens of thousands of queues change,
+// each checkpoint opens and writes that many files, so that it pays to do it more rarely.
+func (k *Keeper) spacing() int64 {
+	k.mu.Lock()
+	changed := int64(len(k.changed))
+	k.mu.Unlock()
+	return k.cfg.Bytes * min(max(changed, spacedQueues), maxStretch*spacedQueues) / spacedQueues
 }
 
 // Checkpoint makes the queues durable up to the position now, and the files name it. The keeper must
@@ -208,6 +251,13 @@ func (k *Keeper) checkpointIfDue() error {
 func (k *Keeper) Checkpoint(clean bool) error {
 	k.ready = nil
 	return k.prepare(clean)
+}
+
+// lose ends the checkpoints of this process: after a failed sync the kernel may have forgotten entries, and the
+// next one would say that all is well. The next start puts in again what came since the last checkpoint.
+func (k *Keeper) lose(err error) error {
+	k.lost = fmt.Errorf("a sync failed, restart to have the queues made right: %w", err)
+	return k.lost
 }
 
 // prepare makes durable what the queues hold up to the position. Only then may a checkpoint name it.
@@ -241,6 +291,9 @@ func (k *Keeper) prepare(clean bool) error {
 }
 
 func (k *Keeper) syncQueues(changed []*queue.Queue) error {
+	if k.lost != nil {
+		return k.lost
+	}
 	for _, q := range changed {
 		q.Unlist()
 		moved, err := q.Write()
@@ -248,13 +301,25 @@ func (k *Keeper) syncQueues(changed []*queue.Queue) error {
 		if err != nil {
 			return err
 		}
+	}
+	if len(changed) > k.cfg.Few {
+		if err := k.volume.Sync(); err != nil {
+			return k.lose(err)
+		}
+		for _, q := range changed {
+			q.Synced()
+		}
+		clear(k.dirs)
+		return nil
+	}
+	for _, q := range changed {
 		if err := q.Sync(k.dirs); err != nil {
-			return err
+			return k.lose(err)
 		}
 	}
 	for dir := range k.dirs {
 		if err := k.cfg.FS.SyncDir(dir); err != nil {
-			return err
+			return k.lose(err)
 		}
 		delete(k.dirs, dir)
 	}

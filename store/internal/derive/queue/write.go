@@ -99,6 +99,12 @@ func (q *Queue) Sync(dirs map[string]struct{}) error {
 	return nil
 }
 
+// Synced is told when the whole file system was synced after Write, instead of Sync.
+func (q *Queue) Synced() {
+	clear(q.unsynced)
+	q.newName, q.newDir = false, false
+}
+
 func (q *Queue) syncFile(number int64) error {
 	f, err := q.files.acquire(q.fileName(number))
 	if err != nil {

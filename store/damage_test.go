@@ -169,6 +169,30 @@ func TestDamageIsCut(t *testing.T) {
 	}
 }
 
+// TestRepairAfterDamage: what "ringmq store repair --yes" does ends the damage, also where it is the last thing
+// in the log, so that without checkpoint nothing but the mark would tell of it.
+func TestRepairAfterDamage(t *testing.T) {
+	for _, spoiled := range []int{4, 9} {
+		disk, o, sent := killed(t, 10)
+		flip(t, disk, "/s", o.SegmentBytes, sent[spoiled].Offset+200)
+		o.OnDamage = CutOnDamage
+		if _, err := Rebuild(disk, o); err != nil {
+			t.Fatal(err)
+		}
+		o.OnDamage = StopOnDamage
+		h := openTest(t, disk, o)
+		if got := h.Queue("T", 0).Max(); h.Err() != nil || got != int64(spoiled) {
+			t.Errorf("message %d was spoiled: %v, %d messages", spoiled, h.Err(), got)
+		}
+		if !h.send(h.put("T", 0, []byte("new"))) {
+			t.Error(h.Err())
+		}
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestTornEndIsCut: from the mark on, bad bytes are what nobody was promised, whole records behind them
 // too: flushes land in any order.
 func TestTornEndIsCut(t *testing.T) {

@@ -132,6 +132,12 @@ type space struct {
 	percent    int
 }
 
+// reached reports whether the disk is used to a level; 0 is none.
+func (d space) reached(level int) bool { return level > 0 && d.over(level) >= 0 }
+
+// over is how many bytes the disk is used beyond a level, negative below it.
+func (d space) over(level int) int64 { return d.used - (d.used+d.free)/100*int64(level) }
+
 // lookAtDisk finds the fuller one of the disks, and lets messages in or keeps them out.
 func (s *Store) lookAtDisk() space {
 	var worst space
@@ -166,7 +172,7 @@ func (s *Store) lookAtDisk() space {
 func (s *Store) protect(d space) {
 	r, why := &s.o.Retention, error(nil)
 	switch {
-	case r.WarnPercent > 0 && d.percent >= r.WarnPercent:
+	case d.reached(r.WarnPercent):
 		why = fmt.Errorf("%w: the disk of %s is used to %d %%, messages are refused from %d %% on: make room there", ErrNoSpace, s.o.CommitLogDir, d.percent, r.WarnPercent)
 	case d.free < r.MinFreeBytes:
 		why = fmt.Errorf("%w: the disk of %s has %d bytes free, messages are refused below %d: make room there", ErrNoSpace, s.o.CommitLogDir, d.free, r.MinFreeBytes)
@@ -207,8 +213,8 @@ func (s *Store) forced(d space) int {
 		return 0
 	}
 	var want int64
-	if r.ForcePercent > 0 && d.percent >= r.ForcePercent {
-		want = max(1, d.used-(d.used+d.free)/100*int64(r.ForcePercent-1))
+	if d.reached(r.ForcePercent) {
+		want = d.over(r.ForcePercent) + 1
 	}
 	if enough := r.MinFreeBytes + 2*s.o.SegmentBytes; r.MinFreeBytes > 0 && d.free < enough {
 		want = max(want, enough-d.free)
@@ -228,7 +234,7 @@ func (s *Store) ageCounts(d space) bool {
 	case len(r.Hours) == 0, slices.Contains(r.Hours, s.o.Now().Hour()):
 		return true
 	}
-	return r.UsedPercent > 0 && d.percent >= r.UsedPercent
+	return d.reached(r.UsedPercent)
 }
 
 const goneForSpace = "the disk is full"

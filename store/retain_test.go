@@ -275,3 +275,35 @@ func TestRetainRunsOnTicks(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestRetainMakesRoom: a disk can be too small for the next file although its level is far from full.
+func TestRetainMakesRoom(t *testing.T) {
+	r := newRetainer(t, Retention{ForcePercent: 99, WarnPercent: 100})
+	r.fill(3)
+	free, total, err := r.disk.Space("/s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.disk.SetSpace(total - free + r.o.SegmentBytes/2)
+	p := r.put("T", 0, bytes.Repeat([]byte("x"), 2000))
+	r.await(func() bool { // a few fit yet
+		if err = r.Reserve(p.Bytes); err == nil {
+			puts := []Put{p}
+			r.Append(puts)
+			err = puts[0].Err
+		}
+		return errors.Is(err, ErrNoSpace)
+	})
+	if r.Refusing() == nil {
+		t.Error("nothing is said of the file that cannot be made")
+	}
+	before := r.log.Min()
+	r.round()
+	if got := r.log.Min() - before; got != r.o.SegmentBytes {
+		t.Errorf("%d bytes were removed, want one file of %d", got, r.o.SegmentBytes)
+	}
+	for !r.send(p) { // queues and index want some of that room, too
+		r.round()
+		runtime.Gosched()
+	}
+}

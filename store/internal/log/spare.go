@@ -76,7 +76,7 @@ func (p *preparer) run() {
 		case <-removing.due:
 			removing.step()
 		case base := <-p.asked:
-			g, ok := p.insist(base)
+			g, ok := p.insist(base, &removing)
 			if !ok {
 				return
 			}
@@ -85,8 +85,9 @@ func (p *preparer) run() {
 	}
 }
 
-// insist tries until the segment is ready, or until the log closes.
-func (p *preparer) insist(base int64) (*segment, bool) {
+// insist tries until the segment is ready, or until the log closes. Meanwhile it goes on removing: that is
+// what makes room.
+func (p *preparer) insist(base int64, removing *remover) (*segment, bool) {
 	retry := time.NewTicker(p.l.cfg.PrepareRetry)
 	defer retry.Stop()
 	for {
@@ -102,10 +103,24 @@ func (p *preparer) insist(base int64) (*segment, bool) {
 			p.l.cfg.Log.Error("store: cannot prepare the next segment; messages are refused once the current one is full; retrying", "err", err)
 			p.tell()
 		}
+		if !p.removeUntil(retry.C, removing) {
+			return nil, false
+		}
+	}
+}
+
+// removeUntil removes until it is time to try again; false when the log closes.
+func (p *preparer) removeUntil(again <-chan time.Time, removing *remover) bool {
+	for {
 		select {
 		case <-p.stop:
-			return nil, false
-		case <-retry.C:
+			return false
+		case <-again:
+			return true
+		case <-p.gone.news:
+			removing.take(p.gone.take())
+		case <-removing.due:
+			removing.step()
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"ringmq/node/admin"
 	"ringmq/node/config"
 	"ringmq/node/group"
+	"ringmq/node/metrics"
 	"ringmq/node/namesrv"
 	"ringmq/node/offset"
 	"ringmq/node/pull"
@@ -79,6 +80,9 @@ type Node struct {
 	// Closed by the store's failure, for the goroutine that tells the name servers.
 	failed chan struct{}
 
+	// Stored by Start when all that the administration page asks is there, loaded by that page.
+	page atomic.Pointer[metrics.Page]
+
 	// Stored by Start, Stop and the store's failure, loaded by anyone.
 	ready   atomic.Bool
 	noWrite atomic.Bool // the store has failed: the routes say that nothing can be sent here
@@ -112,6 +116,11 @@ func Start(o Options) (*Node, error) {
 func (n *Node) start() error {
 	var err error
 	n.polls = pull.NewArrivals()
+	if n.opts.Config.AdminListen != "" { // first: it says that the node is starting while the log is read
+		if n.admin, err = admin.Start(n.adminOptions()); err != nil {
+			return listenError("administration", "adminListen (--admin)", err)
+		}
+	}
 	if n.store, err = store.Open(n.opts.FS, n.storeOptions()); err != nil {
 		return err
 	}
@@ -142,11 +151,7 @@ func (n *Node) start() error {
 	n.topics.OnChange(n.announce)
 	n.announce()
 	n.startBackground()
-	if n.opts.Config.AdminListen != "" {
-		if n.admin, err = admin.Start(n.adminOptions()); err != nil {
-			return listenError("administration", "adminListen (--admin)", err)
-		}
-	}
+	n.page.Store(n.metrics())
 	return nil
 }
 

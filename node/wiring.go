@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"io"
 
 	"ringmq/netio"
 	"ringmq/netio/wire"
@@ -162,7 +163,7 @@ func (n *Node) registerOptions() register.Options {
 
 func (n *Node) adminOptions() admin.Options {
 	return admin.Options{
-		Addr: n.opts.Config.AdminListen, Health: n.store.Err, Ready: n.readiness, Notice: n.store.Refusing, Metrics: n.metrics().Write, Log: n.log,
+		Addr: n.opts.Config.AdminListen, Health: n.health, Ready: n.readiness, Notice: n.notice, Metrics: n.writeMetrics, Log: n.log,
 	}
 }
 
@@ -186,6 +187,29 @@ func (n *Node) metrics() *metrics.Page {
 	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })
 	count("ringmq_rpc_panics_total", func(s rpc.Stats) int64 { return s.Panics })
 	return page
+}
+
+// The administration page is served before the store is open: then nothing is known to be wrong, and
+// there is nothing to count.
+
+func (n *Node) health() error {
+	if n.page.Load() == nil {
+		return nil
+	}
+	return n.store.Err()
+}
+
+func (n *Node) notice() error {
+	if n.page.Load() == nil {
+		return nil
+	}
+	return n.store.Refusing()
+}
+
+func (n *Node) writeMetrics(w io.Writer) {
+	if page := n.page.Load(); page != nil {
+		page.Write(w)
+	}
 }
 
 // errNotServing is why a node is not ready while it starts or stops.

@@ -88,20 +88,35 @@ func openQueueFiles(t testing.TB, dir string) (n int) {
 func BenchmarkQueues(b *testing.B) {
 	for _, queues := range []int{8, 40_000} {
 		for _, flushSync := range []bool{true, false} {
-			b.Run(fmt.Sprintf("queues=%d/sync=%v", queues, flushSync), func(b *testing.B) { benchQueues(b, queues, flushSync) })
+			b.Run(fmt.Sprintf("queues=%d/sync=%v", queues, flushSync), func(b *testing.B) {
+				benchQueues(b, queues, Options{FlushSync: flushSync})
+			})
 		}
 	}
 }
 
-func benchQueues(b *testing.B, queues int, flushSync bool) {
+// BenchmarkIndex sends the same with and without the index, which puts three keys of each message in.
+func BenchmarkIndex(b *testing.B) {
+	for _, flushSync := range []bool{true, false} {
+		for _, off := range []bool{true, false} {
+			b.Run(fmt.Sprintf("sync=%v/index=%v", flushSync, !off), func(b *testing.B) {
+				benchQueues(b, 8, Options{FlushSync: flushSync, NoIndex: off})
+			})
+		}
+	}
+}
+
+func benchQueues(b *testing.B, queues int, o Options) {
 	const batch = 256
-	dir := path.Join(b.TempDir(), "s")
-	h := openTest(b, osfs.New(osfs.Options{Log: slog.New(slog.DiscardHandler)}), Options{Dir: dir, FlushSync: flushSync, SegmentBytes: 256 << 20})
+	o.Dir, o.SegmentBytes = path.Join(b.TempDir(), "s"), 256<<20
+	h := openTest(b, osfs.New(osfs.Options{Log: slog.New(slog.DiscardHandler)}), o)
 	defer h.Close()
 	body := make([]byte, 1024)
 	all := make([]Put, queues)
 	for i := range all {
 		all[i] = h.put(fmt.Sprint("Topic", i/8), int32(i%8), body)
+		all[i].Props = fmt.Appendf(nil, "UNIQ_KEY\x01FD0000000000000000000000%08x\x02KEYS\x01k%d\x02TAGS\x01a\x02", i, i)
+		all[i].Bytes, _ = h.RecordBytes(&all[i].Message)
 	}
 	puts := make([]Put, batch)
 	at := 0
@@ -121,7 +136,7 @@ func benchQueues(b *testing.B, queues int, flushSync bool) {
 	b.ReportMetric(float64(b.N*batch)/b.Elapsed().Seconds(), "msg/s")
 	b.ReportMetric(anonMB(b), "anon-MB")
 	b.ReportMetric(float64(worst.Milliseconds()), "worst-ms")
-	b.ReportMetric(float64(openQueueFiles(b, dir)), "queue-files")
+	b.ReportMetric(float64(openQueueFiles(b, o.Dir)), "queue-files")
 }
 
 func anonMB(b *testing.B) (mb float64) {

@@ -320,6 +320,7 @@ func (x *Indexer) catchUp(enough func() bool) error {
 		if at >= visible || enough() {
 			return nil
 		}
+		began := time.Now()
 		if err := x.putPiece(at, min(visible, x.segmentEnd(at))); err != nil {
 			if at < x.cfg.Min() { // removed while it was read
 				continue
@@ -331,8 +332,15 @@ func (x *Indexer) catchUp(enough func() bool) error {
 				return err
 			}
 		}
+		if x.cfg.Visible() > visible { // senders are at work, and come first
+			x.pause(yield * time.Since(began))
+		}
 	}
 }
+
+// yield is how many times as long as it works the indexer rests while messages arrive. So it takes a fifth of
+// a CPU at most, and lags where they come faster than that can put in.
+const yield = 4
 
 func (x *Indexer) segmentEnd(at int64) int64 { return (at/x.cfg.SegmentBytes + 1) * x.cfg.SegmentBytes }
 

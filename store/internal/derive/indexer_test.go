@@ -235,3 +235,41 @@ func TestNoRecord(t *testing.T) {
 		t.Errorf("found %v, position %d of %d", got, x.Position(), l.visible.Load())
 	}
 }
+
+// TestFollowsMin: when the log begins later, files that have only what is gone go, and what lies before is not
+// read again.
+func TestFollowsMin(t *testing.T) {
+	disk, l := memfs.New(1), new(tape)
+	var min atomic.Int64
+	cfg := l.config(disk)
+	cfg.Min = min.Load
+	x := l.open(t, cfg, nil)
+	x.Start()
+	for range 60 { // three files
+		l.append("k", 100)
+	}
+	x.Stop(true)
+	files := func() int {
+		names, err := disk.List("/index")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	before := files()
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	min.Store(0)
+	x = l.open(t, cfg, nil)
+	x.Start()
+	min.Store(2 * tapeBytes)
+	l.append("k", 100)
+	x.Stop(true)
+	if after := files(); before < 3 || after >= before {
+		t.Errorf("%d files, %d after the log began later", before, after)
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

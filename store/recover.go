@@ -88,7 +88,7 @@ func (s *Store) logConfig() log.Config {
 		FS: s.fs, Dir: s.o.CommitLogDir, SegmentBytes: s.o.SegmentBytes, StagingBytes: s.o.StagingBytes,
 		FlushSync: s.o.FlushSync, FlushDepth: s.o.FlushDepth, FlushInterval: s.o.FlushInterval,
 		FlushLeastPages: s.o.FlushLeastPages, FlushThorough: s.o.FlushThorough,
-		PrepareRetry: time.Second, Log: s.o.Log,
+		PrepareRetry: time.Second, Recycle: s.o.Check != record.CheckOff, Log: s.o.Log,
 		Advanced: s.advanced, Failed: s.failed,
 	}
 }

@@ -38,7 +38,7 @@ func TestSwapWithStock(t *testing.T) {
 		for i, tr := range tracks {
 			fresh[i] = newLedger()
 			consumers[i] = tr.consume(t, n, subscription{group: tr.group, topic: tr.topic, fromFirst: true}, fresh[i].handle)
-			sendAll(t, fresh[i], tr.producer(t, n), tr.topic, 2000, 1500)
+			sendAll(t, fresh[i], tr.producer(t, n), tr.topic, 1000, 2000)
 		}
 		for i, tr := range tracks {
 			eventually(t, 60*time.Second, fmt.Sprintf("%s: all messages at the %s consumer", who, tr.name()), fresh[i].allHandled)

@@ -74,3 +74,40 @@ func prepared(b *testing.B, fsys vfs.FS, name string, bytes int) vfs.File {
 	}
 	return f
 }
+
+// BenchmarkSegments appends 64 KiB at a time, each durable before the next, over segments that are new or
+// were used before.
+func BenchmarkSegments(b *testing.B) {
+	for _, recycle := range []bool{false, true} {
+		b.Run(fmt.Sprintf("recycle=%t/size=65536", recycle), func(b *testing.B) { benchSegments(b, recycle) })
+	}
+}
+
+func benchSegments(b *testing.B, recycle bool) {
+	const size = 64 << 10
+	r := newRig(b, osfs.New(osfs.Options{}), nil, func(c *Config) {
+		c.Dir, c.SegmentBytes, c.StagingBytes, c.Recycle = path.Join(b.TempDir(), "log"), 16<<20, 1<<20, recycle
+	})
+	step := func() {
+		r.await(func() bool { return r.Reserve(size) == nil })
+		r.Release(size)
+		end := r.append(size, 'x')
+		r.await(func() bool { return r.Durable() >= end })
+		if all := *r.segments.Load(); len(all) > 2 {
+			if err := r.Drop(all[0].base, true); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	for range 1024 { // four segments: the first that were used before come next
+		step()
+	}
+	b.SetBytes(size)
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(float64(r.Stats().Recycled), "recycled")
+	if err := errors.Join(r.drain(), r.Close()); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -219,7 +219,7 @@ func (s *Store) forced(d space) int {
 	if enough := r.MinFreeBytes + 2*s.o.SegmentBytes; r.MinFreeBytes > 0 && d.free < enough {
 		want = max(want, enough-d.free)
 	}
-	if r.ForcePercent > 0 && s.log.Unprepared() != nil { // there is no room for one more, whatever the percentage
+	if r.ForcePercent > 0 && d.free < 2*s.o.SegmentBytes && s.log.Unprepared() != nil { // no room for the next, whatever the percentage
 		want = max(want, 1)
 	}
 	return int((want + s.o.SegmentBytes - 1) / s.o.SegmentBytes)
@@ -242,12 +242,16 @@ const goneForSpace = "the disk is full"
 // whyGo says why the oldest file may go; empty if it may not.
 func (s *Store) whyGo(base int64, forced, aged bool) string {
 	end, r := base+s.o.SegmentBytes, &s.o.Retention
+	large := r.MaxBytes > 0 && s.log.End()-base > r.MaxBytes
 	switch {
 	case end >= s.keeper.Checkpointed(): // the newest, or a restart would want it
+		if end < s.visible.Load() && (forced || large) {
+			s.keeper.Hurry() // then it may go in the next round
+		}
 		return ""
 	case forced:
 		return goneForSpace
-	case r.MaxBytes > 0 && s.log.End()-base > r.MaxBytes:
+	case large:
 		return "size"
 	case aged && s.isOld(end):
 		return "age"

@@ -24,7 +24,7 @@ func newRetainer(t *testing.T, r Retention) *retainer {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.Local)
 	o := tinyOptions("/s")
 	o.Retention = r
-	o.QueueFlushInterval, o.checkpointBytes = time.Millisecond, 1
+	o.QueueFlushInterval, o.checkpointBytes, o.NoIndex = time.Millisecond, 1, true
 	o.Now = func() time.Time { return now }
 	disk := memfs.New(1)
 	h := openTest(t, disk, o)
@@ -279,7 +279,7 @@ func TestRetainRunsOnTicks(t *testing.T) {
 // TestRetainMakesRoom: a disk can be too small for the next file although its level is far from full.
 func TestRetainMakesRoom(t *testing.T) {
 	r := newRetainer(t, Retention{ForcePercent: 99, WarnPercent: 100})
-	r.fill(3)
+	r.fill(8)
 	free, total, err := r.disk.Space("/s")
 	if err != nil {
 		t.Fatal(err)
@@ -304,6 +304,24 @@ func TestRetainMakesRoom(t *testing.T) {
 	}
 	for !r.send(p) { // queues and index want some of that room, too
 		r.round()
+		runtime.Gosched()
+	}
+}
+
+// TestRetainHurriesTheCheckpoint: where only the files behind the last checkpoint could make room, a checkpoint is taken
+// before its time.
+func TestRetainHurriesTheCheckpoint(t *testing.T) {
+	o := tinyOptions("/s")
+	o.Retention, o.QueueFlushInterval, o.checkpointBytes = Retention{MaxBytes: 2 * o.SegmentBytes}, time.Millisecond, 1<<40
+	h := openTest(t, memfs.New(1), o)
+	defer h.Close()
+	for h.Marks().Visible < 5*o.SegmentBytes {
+		if !h.send(h.put("T", 0, bytes.Repeat([]byte("x"), 2000))) {
+			t.Fatal(h.Err())
+		}
+	}
+	for h.Stats().LogBytes > 2*o.SegmentBytes {
+		h.retainRound(t.Context())
 		runtime.Gosched()
 	}
 }

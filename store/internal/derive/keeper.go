@@ -53,6 +53,7 @@ type Keeper struct {
 	waiting  atomic.Int64          // bytes of entries in memory
 	position atomic.Int64          // of the checkpoint on the disk
 	asked    atomic.Bool           // so much was dispatched that the next one is due
+	hurried  atomic.Bool           // somebody waits for the next one
 
 	// mu guards what follows. Memory only; no lock is taken under it.
 	mu      sync.Mutex
@@ -132,6 +133,12 @@ func (k *Keeper) Dispatched(end int64) {
 	if end-k.position.Load() >= k.cfg.Bytes && !k.asked.Swap(true) {
 		k.wake()
 	}
+}
+
+// Hurry makes the next checkpoint due if anything came since the last. Any goroutine may call it.
+func (k *Keeper) Hurry() {
+	k.hurried.Store(true)
+	k.wake()
 }
 
 func (k *Keeper) wake() {
@@ -221,6 +228,7 @@ func (k *Keeper) checkpointIfDue() error {
 	}
 	behind, since := k.cfg.Position().End-k.last.Position, time.Since(k.lastTime)
 	much := behind >= k.spacing() || k.waiting.Load() >= plentyBytes
+	much = much || behind > 0 && k.hurried.Load()
 	if behind > 0 && since >= k.cfg.Longest || much && since >= k.cfg.Interval {
 		return k.prepare(false)
 	}
@@ -338,5 +346,6 @@ func (k *Keeper) finish() error {
 	k.last, k.ready, k.lastTime = *k.ready, nil, time.Now()
 	k.position.Store(k.last.Position)
 	k.asked.Store(false)
+	k.hurried.Store(false)
 	return nil
 }

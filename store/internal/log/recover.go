@@ -191,9 +191,10 @@ func (l *Log) Hold(end int64, why error) {
 
 // walker reads the log in large pieces.
 type walker struct {
-	l    *Log
-	buf  []byte
-	from int64 // physical offset of buf[0]
+	l     *Log
+	buf   []byte
+	from  int64 // physical offset of buf[0]
+	piece int64 // bytes to read at once, 0 for walkBytes
 }
 
 const walkBytes = 1 << 20
@@ -224,7 +225,7 @@ func (w *walker) have(g *segment, off, n int64) ([]byte, error) {
 	if at := off - w.from; at >= 0 && at+n <= int64(len(w.buf)) && w.buf != nil {
 		return w.buf[at:], nil
 	}
-	size := min(max(n, walkBytes), g.end()-off)
+	size := min(max(n, cmp.Or(w.piece, walkBytes)), g.end()-off)
 	if int64(cap(w.buf)) < size {
 		w.buf = make([]byte, size)
 	}
@@ -237,7 +238,7 @@ func (w *walker) have(g *segment, off, n int64) ([]byte, error) {
 
 // RecordAt reads and verifies the record at off. Its slices stay valid. Before Start only.
 func (l *Log) RecordAt(off int64, r *record.Record) error {
-	w := walker{l: l}
+	w := walker{l: l, piece: pageBytes} // one of each queue is asked for at a start
 	b, err := w.at(off)
 	if err != nil {
 		return err

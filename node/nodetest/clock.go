@@ -34,8 +34,13 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// AfterFunc calls f from the Advance that reaches d.
+// AfterFunc calls f from the Advance that reaches d. What is due already is called at once, from a goroutine of its own,
+// as the machine's clock does.
 func (c *Clock) AfterFunc(d time.Duration, f func()) (stop func()) {
+	if d <= 0 {
+		go f()
+		return func() {}
+	}
 	return c.add(&timer{ring: func(time.Time) { f() }}, d)
 }
 

@@ -68,10 +68,10 @@ func (h *Holder) Hold(o *Owner, p *Poll) {
 	p.inQueue = len(polls)
 	h.queues[p.Queue] = append(polls, p)
 	heap.Push(&h.due, p)
-	h.arrivals.held.Add(1)
 	h.bytes += p.Bytes
 	h.setTimer()
 	h.arrivals.ask(p.Queue, h)
+	h.arrivals.held.Add(1) // last: whoever sees it knows that the deadline is set
 	if h.hasMatch(p) {
 		h.forget(p)
 		p.Answer(p)

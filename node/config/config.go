@@ -106,7 +106,7 @@ func (c *Config) Net() netio.Options {
 
 // NamesrvNet returns the options of the embedded name server's listener. It has little to do: one loop.
 func (c *Config) NamesrvNet() netio.Options {
-	return netio.Options{Addrs: []string{c.NamesrvListen}, Loops: 1}
+	return netio.Options{Addrs: []string{c.NamesrvListen}, Loops: 1, MaxConns: 16384, MaxInBytes: 64 << 20, MaxOutBytes: 64 << 20}
 }
 
 // Topics returns which system topics the broker has.

@@ -26,7 +26,7 @@ func TestEverySyncIsNeeded(t *testing.T) {
 	for _, site := range slices.Sorted(maps.Keys(sites)) {
 		t.Run(site, func(t *testing.T) {
 			t.Parallel()
-			for seed := range uint64(3000) {
+			for seed := range uint64(seedsMax) {
 				w := newWorld(t, seed)
 				w.lie = site
 				if err := w.wanderings(); err != nil {
@@ -38,6 +38,10 @@ func TestEverySyncIsNeeded(t *testing.T) {
 		})
 	}
 }
+
+// seedsMax is how many lives a lie may go unnoticed in. The hardest sites are found about twice in a thousand, so that one
+// which is needed is missed in less than one run of e^40.
+const seedsMax = 20000
 
 // wanderings are the lives and deaths that the dice choose; after them comes the truth. The error is a
 // broken promise.

@@ -39,9 +39,9 @@ func TestEverySyncIsNeeded(t *testing.T) {
 	}
 }
 
-// seedsMax is how many lives a lie may go unnoticed in. The hardest sites are found about twice in a thousand, so that one
-// which is needed is missed in less than one run of e^40.
-const seedsMax = 20000
+// seedsMax is how many lives a lie may go unnoticed in. The hardest sites are found about once in two thousand, so that one
+// which is needed is missed less than once in e^15 runs.
+const seedsMax = 30000
 
 // wanderings are the lives and deaths that the dice choose; after them comes the truth. The error is a
 // broken promise.

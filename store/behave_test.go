@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"ringmq/store/vfs"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"ringmq/store/record"
+	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
 	"ringmq/store/vfs/memfs"
 )
@@ -21,9 +21,10 @@ import (
 // TestStoreTimeNeverGoesBack: a clock that is set back does not make store times go back, also over a
 // restart.
 func TestStoreTimeNeverGoesBack(t *testing.T) {
-	fsys, now := memfs.New(1), int64(1000)
-	o := tinyOptions("/s")
-	o.Now = func() time.Time { return time.UnixMilli(now) }
+	var now atomic.Int64 // the index asks for the time too
+	now.Store(1000)
+	fsys, o := memfs.New(1), tinyOptions("/s")
+	o.Now = func() time.Time { return time.UnixMilli(now.Load()) }
 	h := openTest(t, fsys, o)
 	var times []int64
 	send := func() {
@@ -34,7 +35,7 @@ func TestStoreTimeNeverGoesBack(t *testing.T) {
 		times = append(times, puts[0].StoreMs)
 	}
 	send()
-	now = 400
+	now.Store(400)
 	send()
 	if got := h.Stats().ClockBackMs; got != 600 {
 		t.Errorf("clock back by %d", got)
@@ -45,7 +46,7 @@ func TestStoreTimeNeverGoesBack(t *testing.T) {
 	h = openTest(t, fsys, o)
 	defer h.Close()
 	send()
-	now = 2000
+	now.Store(2000)
 	send()
 	if want := []int64{1000, 1000, 1000, 2000}; fmt.Sprint(times) != fmt.Sprint(want) {
 		t.Errorf("store times %v, want %v", times, want)

@@ -92,8 +92,8 @@ func (q *Queue) Put(at int64, e Entry) (Change, error) {
 	c := Change{First: !q.listed, Due: !q.due && len(q.tail) >= writeBytes, Bytes: len(q.tail) - before}
 	q.listed = true
 	q.due = q.due || c.Due
+	q.max.Store(at + 1) // under the lock: after Unlist the keeper sees every entry that did not list the queue again
 	q.mu.Unlock()
-	q.max.Store(at + 1)
 	return c, nil
 }
 

@@ -45,7 +45,7 @@ lint:
 
 # Budget: crash seeds and the rigs on loop-mounted disks 11 min, fuzzing 8 min.
 prove:
-	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 15m -run 'Crash|EverySync|PowerCut|LostPage|DiskFull|TestKill|TornTail' ./store/... ./node/...
+	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 40m -run 'Crash|EverySync|PowerCut|LostPage|DiskFull|TestKill|TornTail' ./store/... ./node/...
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=15s
 
 fuzz:

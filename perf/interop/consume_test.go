@@ -3,7 +3,6 @@ package interop
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestConsumeFrom: a topic's first messages find a group that came before them; a new group on a topic whose first
@@ -16,12 +15,12 @@ func TestConsumeFrom(t *testing.T) {
 		early := newLedger()
 		c.consume(t, n, subscription{group: unique(t, "early"), topic: topic, fromFirst: true}, early.handle)
 		sendAll(t, early, c.producer(t, n), topic, 50, 100)
-		eventually(t, 60*time.Second, "the group that came first", early.allHandled)
+		eventually(t, patience, "the group that came first", early.allHandled)
 		for _, fromFirst := range []bool{true, false} {
 			late := newLedger()
 			late.expect(early)
 			c.consume(t, n, subscription{group: unique(t, "late"), topic: topic, fromFirst: fromFirst}, late.handle)
-			eventually(t, 60*time.Second, fmt.Sprintf("a late group (fromFirst=%v)", fromFirst), late.allHandled)
+			eventually(t, patience, fmt.Sprintf("a late group (fromFirst=%v)", fromFirst), late.allHandled)
 			late.checkOnce(t)
 		}
 		early.checkOnce(t)
@@ -59,7 +58,7 @@ func TestTagFilter(t *testing.T) {
 			}
 		}
 		for expression, l := range ledgers {
-			eventually(t, 60*time.Second, fmt.Sprintf("tags %q", expression), l.allHandled)
+			eventually(t, patience, fmt.Sprintf("tags %q", expression), l.allHandled)
 			l.checkOnce(t)
 		}
 	})
@@ -79,7 +78,7 @@ func TestBroadcast(t *testing.T) {
 		sendAll(t, sent, c.producer(t, n), topic, 500, 100)
 		for i, l := range seen {
 			l.expect(sent)
-			eventually(t, 60*time.Second, fmt.Sprintf("consumer %d", i), l.allHandled)
+			eventually(t, patience, fmt.Sprintf("consumer %d", i), l.allHandled)
 			l.checkOnce(t)
 		}
 	})
@@ -100,17 +99,17 @@ func resume(t *testing.T, n *node, c client, between func()) {
 	before := newLedger()
 	first := c.consume(t, n, subscription{group: group, topic: topic, fromFirst: true}, before.handle)
 	sendAll(t, before, c.producer(t, n), topic, 1000, 100)
-	eventually(t, 60*time.Second, "the first consumer", before.allHandled)
+	eventually(t, patience, "the first consumer", before.allHandled)
 	// A library commits every few seconds; closing it before the last commit would make it read twice.
 	r := mustDial(t, n.brokerAddr())
-	eventually(t, 60*time.Second, "the group's commits", func() error { return r.allCommitted(group, topic, queues) })
+	eventually(t, patience, "the group's commits", func() error { return r.allCommitted(group, topic, queues) })
 	first.stop()
 	between()
 
 	after := newLedger()
 	sendAll(t, after, c.producer(t, n), topic, 1000, 100)
 	c.consume(t, n, subscription{group: group, topic: topic}, after.handle)
-	eventually(t, 60*time.Second, "the second consumer", after.allHandled)
+	eventually(t, patience, "the second consumer", after.allHandled)
 	after.checkOnce(t)
 	before.checkOnce(t)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/apache/rocketmq-client-go/v2"
 	"github.com/apache/rocketmq-client-go/v2/admin"
@@ -35,7 +34,7 @@ func (goClient) createTopic(t *testing.T, n *node, topic string, queues int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, "the route of "+topic, func() error {
+	eventually(t, patience, "the route of "+topic, func() error {
 		found, err := a.FetchPublishMessageQueues(t.Context(), topic)
 		if err == nil && len(found) != queues {
 			err = fmt.Errorf("%d queues, want %d", len(found), queues)

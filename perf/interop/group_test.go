@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // group is a consumer group under test: its members hand what they get to one ledger, which a story may change.
@@ -64,7 +63,7 @@ func (g *group) leave(m *member) {
 // held a queue before has let it go by then.
 func (g *group) settle(t *testing.T, p producer) {
 	t.Helper()
-	eventually(t, 60*time.Second, "an assignment of the queues", g.assigned)
+	eventually(t, patience, "an assignment of the queues", g.assigned)
 	probe := newLedger()
 	g.ledger.Store(probe)
 	for q := range g.queues {
@@ -75,7 +74,7 @@ func (g *group) settle(t *testing.T, p producer) {
 		}
 		probe.ack(id, a)
 	}
-	eventually(t, 60*time.Second, "a message in each queue", probe.allHandled)
+	eventually(t, patience, "a message in each queue", probe.allHandled)
 	if err := g.assigned(); err != nil {
 		t.Fatal("the assignment did not last: ", err)
 	}
@@ -112,9 +111,9 @@ func (g *group) exactlyOnce(t *testing.T, p producer, count int) {
 		m.handled.Store(0)
 	}
 	sendAll(t, l, p, g.sub.topic, count, 200)
-	eventually(t, 60*time.Second, fmt.Sprintf("%d messages at %d consumers", count, len(g.members)), l.allHandled)
+	eventually(t, patience, fmt.Sprintf("%d messages at %d consumers", count, len(g.members)), l.allHandled)
 	r := mustDial(t, g.n.brokerAddr())
-	eventually(t, 60*time.Second, "the group's commits", func() error { return r.allCommitted(g.sub.group, g.sub.topic, g.queues) })
+	eventually(t, patience, "the group's commits", func() error { return r.allCommitted(g.sub.group, g.sub.topic, g.queues) })
 	l.checkOnce(t)
 	for i, m := range g.members {
 		if err := m.busy(); err != nil {
@@ -168,7 +167,7 @@ func TestJoinsAndLeaves(t *testing.T) {
 		b := startLoad(t, l, c.producer(t, n), g.sub.topic)
 		joinAndWork := func(c client) *member {
 			m := g.join(t, c)
-			eventually(t, 60*time.Second, "work for the new "+m.library+" consumer", m.busy)
+			eventually(t, patience, "work for the new "+m.library+" consumer", m.busy)
 			b.more(t, 300)
 			return m
 		}
@@ -186,7 +185,7 @@ func TestJoinsAndLeaves(t *testing.T) {
 		g.leave(third)
 		joinAndWork(c)
 		b.finish()
-		eventually(t, 60*time.Second, "all messages", l.allHandled)
+		eventually(t, patience, "all messages", l.allHandled)
 		l.checkFaults(t)
 		if b.failed.Load() > 0 {
 			t.Errorf("%d sends failed, the last with: %v", b.failed.Load(), b.lastErr.Load())
@@ -203,7 +202,7 @@ func TestMembers(t *testing.T) {
 	listed := func(want int) {
 		t.Helper()
 		r := mustDial(t, n.brokerAddr())
-		eventually(t, 20*time.Second, fmt.Sprintf("%d members", want), func() error {
+		eventually(t, patience, fmt.Sprintf("%d members", want), func() error {
 			ids, err := r.members(g.sub.group)
 			if err != nil && want > 0 {
 				return err

@@ -46,7 +46,7 @@ func (w *witness) end(t *testing.T) {
 	t.Helper()
 	w.unharmed(t)
 	w.finish()
-	eventually(t, 60*time.Second, "all messages of the others", w.l.allHandled)
+	eventually(t, patience, "all messages of the others", w.l.allHandled)
 	w.l.checkFaults(t)
 }
 

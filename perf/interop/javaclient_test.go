@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 )
 
 // javaClient is org.apache.rocketmq:rocketmq-client, driven through one JVM for the whole run, or through a JVM of its
@@ -86,7 +85,7 @@ func (c *javaClient) createTopic(t *testing.T, n *node, topic string, queues int
 		t.Fatal(err)
 	}
 	r := c.puller(t, n, topic)
-	eventually(t, 10*time.Second, "the route of "+topic, func() error {
+	eventually(t, patience, "the route of "+topic, func() error {
 		found, err := r.queues()
 		if err == nil && len(found) != queues {
 			err = fmt.Errorf("%d queues, want %d", len(found), queues)

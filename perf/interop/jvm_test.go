@@ -47,8 +47,8 @@ type javaError struct {
 func (e *javaError) Error() string { return fmt.Sprintf("java: %s (code %d)", e.text, e.code) }
 
 const (
-	driverWait  = 60 * time.Second // an answer; the client's own time-outs are far shorter
-	driverLines = 32 << 20         // the longest line: a message at the size limit in base64, and more
+	driverWait  = patience + time.Minute // an answer; the client's own time-outs are shorter
+	driverLines = 32 << 20               // the longest line: a message at the size limit in base64, and more
 )
 
 // driverClasspath is the compiled driver and what it depends on.

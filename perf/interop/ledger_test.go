@@ -163,13 +163,13 @@ func (l *ledger) waitVisible(t *testing.T, n *node, topic string) {
 		last[a.Queue] = max(last[a.Queue], a.Offset)
 	}
 	l.mu.Unlock()
-	patience := time.Duration(0)
+	within := time.Duration(0)
 	if targetName == "stock" {
-		patience = 30 * time.Second
+		within = patience
 	}
 	r := mustDial(t, n.brokerAddr())
 	for queue, offset := range last {
-		eventually(t, patience, "acknowledged messages to be visible", func() error {
+		eventually(t, within, "acknowledged messages to be visible", func() error {
 			end, err := r.maxOffset(topic, queue)
 			if err == nil && end <= offset {
 				err = fmt.Errorf("queue %d of %s ends at %d, acknowledged was %d", queue, topic, end, offset)

@@ -96,7 +96,7 @@ func (b *load) finish() {
 func (b *load) more(t *testing.T, count int) {
 	t.Helper()
 	before, _ := b.l.counts()
-	eventually(t, 60*time.Second, fmt.Sprintf("%d more acknowledgements", count), func() error {
+	eventually(t, patience, fmt.Sprintf("%d more acknowledgements", count), func() error {
 		if now, _ := b.l.counts(); now < before+count {
 			return fmt.Errorf("%d of them; %d sends failed, the last with: %v", now-before, b.failed.Load(), b.lastErr.Load())
 		}

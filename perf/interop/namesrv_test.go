@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestStockNameServer: a ringmq node registers with a stock name server, again after that one was restarted, and takes
@@ -31,7 +30,7 @@ func TestStockNameServer(t *testing.T) {
 		l := newLedger()
 		c.consume(t, n, subscription{group: unique(t, "g"), topic: topics[c], fromFirst: true}, l.handle)
 		sendAll(t, l, c.producer(t, n), topics[c], 100, 100)
-		eventually(t, 60*time.Second, "all messages at a "+c.name()+" consumer", l.allHandled)
+		eventually(t, patience, "all messages at a "+c.name()+" consumer", l.allHandled)
 		l.checkOnce(t)
 	}
 
@@ -40,7 +39,7 @@ func TestStockNameServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for c, topic := range topics {
-		eventually(t, 60*time.Second, "the route of "+topic, func() error { return n.routed(topic) })
+		eventually(t, patience, "the route of "+topic, func() error { return n.routed(topic) })
 		l := newLedger()
 		sendAll(t, l, c.producer(t, n), topic, 100, 100)
 		l.waitVisible(t, n, topic)

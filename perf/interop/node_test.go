@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	startWait = 60 * time.Second // a stock broker beside other work needs most of it
+	startWait = patience
 	stopWait  = 30 * time.Second
 	flushSync = "SYNC_FLUSH"
 	flushBuf  = "ASYNC_FLUSH"
@@ -113,7 +113,13 @@ func sharedNode(t *testing.T) *node {
 	if err := shared.n.broker.running(); err != nil {
 		t.Fatal("the shared node:", err)
 	}
-	return shared.n
+	n := shared.n
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the shared node's %s:\n%s", n.logFile(), n.broker.tail())
+		}
+	})
+	return n
 }
 
 // stopShared ends the shared node; a run that leaves a node which does not stop cleanly says so.

@@ -3,7 +3,6 @@ package interop
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestRestart: over orderly restarts and kills under load, every acknowledged message is read back at the queue offset
@@ -60,7 +59,7 @@ func restartUnderLoad(t *testing.T, flush string, end func(*node) error) {
 	}
 	for _, tr := range all {
 		// The Go client notices a lost connection only when its long poll times out, after 30 s.
-		eventually(t, 90*time.Second, "the "+tr.name()+" consumer", tr.l.allHandled)
+		eventually(t, patience, "the "+tr.name()+" consumer", tr.l.allHandled)
 		tr.l.checkFaults(t)
 	}
 	if err := n.stop(); err != nil {

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // sample are messages whose every field is to be read back.
@@ -95,7 +94,7 @@ func sendReadBack(t *testing.T, n *node, c client) {
 func waitForCount(t *testing.T, n *node, topic string, queues, count int) {
 	t.Helper()
 	r := mustDial(t, n.brokerAddr())
-	eventually(t, 20*time.Second, "all messages of "+topic, func() error {
+	eventually(t, patience, "all messages of "+topic, func() error {
 		total := int64(0)
 		for q := range queues {
 			end, err := r.maxOffset(topic, q)

@@ -3,7 +3,6 @@ package interop
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestSwapWithStock: one data directory is served by ringmq, by the stock broker, and by both again, with orderly
@@ -41,9 +40,9 @@ func TestSwapWithStock(t *testing.T) {
 			sendAll(t, fresh[i], tr.producer(t, n), tr.topic, 1000, 2000)
 		}
 		for i, tr := range tracks {
-			eventually(t, 60*time.Second, fmt.Sprintf("%s: all messages at the %s consumer", who, tr.name()), fresh[i].allHandled)
+			eventually(t, patience, fmt.Sprintf("%s: all messages at the %s consumer", who, tr.name()), fresh[i].allHandled)
 			r := mustDial(t, n.brokerAddr())
-			eventually(t, 60*time.Second, "the group's commits", func() error { return r.allCommitted(tr.group, tr.topic, queues) })
+			eventually(t, patience, "the group's commits", func() error { return r.allCommitted(tr.group, tr.topic, queues) })
 			consumers[i].stop()
 			fresh[i].checkOnce(t)
 			for id, a := range fresh[i].acked {

@@ -3,7 +3,6 @@ package interop
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestCreateTopic: a topic made by a library's administration has the queues that were asked for; making it again
@@ -40,7 +39,7 @@ func TestAutoCreate(t *testing.T) {
 		l := newLedger()
 		sendAll(t, l, c.producer(t, n), topic, 40, 100)
 		p := c.puller(t, n, topic)
-		eventually(t, 10*time.Second, "the route of "+topic, func() error {
+		eventually(t, patience, "the route of "+topic, func() error {
 			queues, err := p.queues()
 			if err == nil && len(queues) != 4 {
 				err = fmt.Errorf("%d queues, want the 4 of the libraries' default", len(queues))
@@ -51,7 +50,7 @@ func TestAutoCreate(t *testing.T) {
 			r := newLedger()
 			reader.consume(t, n, subscription{group: unique(t, "g"), topic: topic, fromFirst: true}, r.handle)
 			r.expect(l)
-			eventually(t, 60*time.Second, "all of them at a "+reader.name()+" consumer", r.allHandled)
+			eventually(t, patience, "all of them at a "+reader.name()+" consumer", r.allHandled)
 			r.checkOnce(t)
 		}
 	})

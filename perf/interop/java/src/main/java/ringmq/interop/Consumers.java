@@ -25,6 +25,7 @@ final class Consumers {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(c.getString("group"));
         consumer.setNamesrvAddr(c.getString("namesrv"));
         consumer.setInstanceName(name);
+        consumer.setMqClientApiTimeout(Driver.PATIENCE_MS);
         consumer.setMessageModel(c.getBooleanValue("broadcast") ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(c.getString("from")));
         consumer.subscribe(c.getString("topic"), c.getString("tags"));

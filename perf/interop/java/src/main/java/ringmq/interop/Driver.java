@@ -26,6 +26,9 @@ import org.apache.rocketmq.client.exception.MQClientException;
  * closing the clients, as a crash would: whoever wants them closed says so.
  */
 public final class Driver {
+    /** For what a client asks of a node at its start, in place of 3 s: the machine may be busy with other work. */
+    static final int PATIENCE_MS = 60_000;
+
     private final PrintStream out;
     private final ExecutorService workers = Executors.newCachedThreadPool();
     private final Producers producers = new Producers();

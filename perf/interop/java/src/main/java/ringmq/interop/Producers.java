@@ -20,6 +20,7 @@ final class Producers {
         DefaultMQProducer p = new DefaultMQProducer(c.getString("group"));
         p.setNamesrvAddr(c.getString("namesrv"));
         p.setInstanceName(c.getString("name"));
+        p.setMqClientApiTimeout(Driver.PATIENCE_MS);
         p.setVipChannelEnabled(c.getBooleanValue("vip"));
         p.setMaxMessageSize(64 << 20); // the node is to judge the size, not the client
         p.setSendMsgTimeout(c.getIntValue("timeoutMs"));

@@ -16,6 +16,7 @@ final class Pullers {
         DefaultMQPullConsumer puller = new DefaultMQPullConsumer(c.getString("group"));
         puller.setNamesrvAddr(c.getString("namesrv"));
         puller.setInstanceName(c.getString("name"));
+        puller.setMqClientApiTimeout(Driver.PATIENCE_MS);
         puller.start();
         running.put(c, puller);
         return null;

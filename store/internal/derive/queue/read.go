@@ -7,23 +7,33 @@ import (
 )
 
 // Read fills buf with whole entries from queue offset from on and returns how many: fewer than fit
-// where the queue or a file ends, 0 outside of the queue. Any goroutine may call it.
-func (q *Queue) Read(buf []byte, from int64) (int, error) {
-	want := min(int64(len(buf)/EntryBytes), q.max.Load()-from)
-	if want <= 0 {
-		return 0, nil
+// where the queue ends, 0 outside of the queue. Any goroutine may call it.
+func (q *Queue) Read(buf []byte, from int64) (n int, err error) {
+	want := int(min(int64(len(buf)/EntryBytes), q.max.Load()-from))
+	for n < want {
+		got, err := q.readPiece(buf[n*EntryBytes:want*EntryBytes], from+int64(n))
+		if got == 0 || err != nil {
+			return n, err
+		}
+		n += got
 	}
+	return n, nil
+}
+
+// readPiece is Read up to the end of what lies together: in one file or in the tail. Entries may move from there into
+// a file between two pieces.
+func (q *Queue) readPiece(buf []byte, from int64) (int, error) {
 	q.mu.Lock()
 	if from < q.first {
 		q.mu.Unlock()
 		return 0, nil
 	}
 	if at := (from - q.tailFrom) * EntryBytes; at >= 0 {
-		n := copy(buf[:want*EntryBytes], q.tail[at:])
+		n := copy(buf, q.tail[at:])
 		q.mu.Unlock()
 		return n / EntryBytes, nil
 	}
-	want = min(want, q.tailFrom-from)
+	want := min(int64(len(buf)/EntryBytes), q.tailFrom-from)
 	q.mu.Unlock()
 	return q.readFile(buf, from, want)
 }

@@ -49,7 +49,7 @@ var rooms = []room{
 	{"node/config", slices.Concat(lower, tables), []string{"github.com/magiconair/properties", "golang.org/x/sys"}},
 	{"node/metrics", slices.Concat(lower, tables), []string{"github.com/VictoriaMetrics/metrics"}},
 	{"node/admin", slices.Concat(lower, tables), []string{"github.com/VictoriaMetrics/metrics"}},
-	{"node/rpc", slices.Concat(lower, tables, []string{"node/pull"}), nil},
+	{"node/rpc", slices.Concat(lower, tables, []string{"node/pull", "node/lock"}), nil},
 	{"node/nodetest", []string{"node/...", "netio/...", "store/...", "uring/..."}, nil},
 	{"node", []string{"node/...", "netio/...", "store/...", "ha/...", "uring/..."}, []string{"golang.org/x/sys", "github.com/VictoriaMetrics/metrics"}},
 	{"perf", []string{"perf/...", "netio/wire", "netio/remoting"}, []string{"github.com/HdrHistogram", "golang.org/x/sys"}},
@@ -58,7 +58,7 @@ var rooms = []room{
 
 // services of node that no other service may import: each is buildable alone in a test.
 func init() {
-	for _, s := range []string{"node/pull", "node/namesrv", "node/register"} {
+	for _, s := range []string{"node/pull", "node/lock", "node/namesrv", "node/register"} {
 		at := slices.IndexFunc(rooms, func(r room) bool { return r.folder == "node" })
 		rooms = slices.Insert(rooms, at, room{s, slices.Concat(lower, tables), nil})
 	}

@@ -8,6 +8,7 @@ import (
 	"ringmq/netio/wire"
 	"ringmq/node/admin"
 	"ringmq/node/group"
+	"ringmq/node/lock"
 	"ringmq/node/metrics"
 	"ringmq/node/pull"
 	"ringmq/node/register"
@@ -135,6 +136,7 @@ func (n *Node) rpcOptions() rpc.Options {
 	c := &n.opts.Config
 	return rpc.Options{
 		Store: n.store, Topics: n.topics, Groups: n.groups, Members: n.members, Offsets: n.offsets, Polls: n.polls,
+		Locks: lock.New(lock.Options{Now: n.clock.Now}),
 		Clock: n.clock, Log: n.log,
 		Broker: c.Broker, Cluster: c.Cluster, Region: c.RegionID, Trace: c.TraceOn, Advertise: c.StoreHost, Perm: c.Perm,
 		MaxMessageBytes: c.MaxMessageBytes, LongPolling: c.LongPolling, ShortPoll: c.ShortPolling,
@@ -179,6 +181,7 @@ func (n *Node) metrics() *metrics.Page {
 		page.Counter(name, func() int64 { return read(n.rpc.Stats()) })
 	}
 	page.Gauge("ringmq_rpc_pulls_waiting", func() float64 { return float64(n.rpc.Stats().Waiting) })
+	page.Gauge("ringmq_rpc_queue_locks", func() float64 { return float64(n.rpc.Stats().Locks) })
 	count("ringmq_rpc_requests_total", func(s rpc.Stats) int64 { return s.Requests })
 	count("ringmq_rpc_messages_sent_total", func(s rpc.Stats) int64 { return s.Sends })
 	count("ringmq_rpc_messages_pulled_total", func(s rpc.Stats) int64 { return s.Pulls })

@@ -119,11 +119,14 @@ func checkTyped(t *testing.T, where string, c *Command, make func() header) {
 // bodyTypes holds what captured bodies decode into, by direction and code.
 var requestBodies = map[Code]func() any{
 	HeartBeat:        func() any { return &HeartbeatBody{} },
+	LockBatchMQ:      func() any { return &LockBody{} },
+	UnlockBatchMQ:    func() any { return &LockBody{} },
 	QueryDataVersion: func() any { return &DataVersion{} },
 }
 
 var answerBodies = map[Code]func() any{
 	GetConsumerListByGroup:        func() any { return &ConsumerListBody{} },
+	LockBatchMQ:                   func() any { return &LockAnswerBody{} },
 	GetRouteInfoByTopic:           func() any { return &RouteData{} },
 	GetBrokerClusterInfo:          func() any { return &ClusterInfo{} },
 	GetAllTopicListFromNameserver: func() any { return &TopicList{} },

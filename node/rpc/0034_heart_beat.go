@@ -33,9 +33,12 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 		}
 	}
 	beat := s.opts.Members.Heartbeat(c.Conn, &body, s.opts.Clock.Now())
+	if len(body.ConsumerDataSet) > 0 {
+		s.opts.Locks.Heard(c.Conn, body.ClientID)
+	}
 	if c.Conn.Closed() {
 		// Closed may have run before the line above and found nothing to take back.
-		s.notifyChanged(s.opts.Members.Gone(c.Conn))
+		s.gone(c.Conn)
 		return nil
 	}
 	s.notifyChanged(beat.Notify)

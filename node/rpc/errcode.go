@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"ringmq/netio/wire"
+	"ringmq/node/lock"
 	"ringmq/store"
 	"ringmq/store/record"
 )
@@ -13,7 +14,7 @@ func codeOf(err error) wire.Code {
 	switch {
 	case err == nil:
 		return wire.Success
-	case errors.Is(err, store.ErrBusy):
+	case errors.Is(err, store.ErrBusy), errors.Is(err, lock.ErrFull):
 		return wire.SystemBusy // load, not damage: stock producers try another queue
 	case errors.Is(err, store.ErrNoSpace), errors.Is(err, store.ErrFailed), errors.Is(err, store.ErrDamaged), errors.Is(err, store.ErrClosed):
 		return wire.ServiceNotAvailable

@@ -5,9 +5,11 @@ import (
 	"compress/gzip"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +20,7 @@ import (
 	"ringmq/node/nodetest"
 )
 
-// exchange is one line of testdata/exchanges.jsonl.gz: what a stock client asked a stock broker
+// exchange is one line of testdata/*.jsonl.gz: what a stock client asked a stock broker
 // 5.5.0, and its answer. testdata/README.md tells more.
 type exchange struct {
 	File       string    `json:"file"`
@@ -87,7 +89,19 @@ func TestExchanges(t *testing.T) {
 
 func readExchanges(t *testing.T) (all []exchange) {
 	t.Helper()
-	f, err := os.Open("testdata/exchanges.jsonl.gz")
+	files, err := filepath.Glob("testdata/*.jsonl.gz")
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		all = append(all, readFile(t, file)...)
+	}
+	return all
+}
+
+func readFile(t *testing.T, file string) (all []exchange) {
+	t.Helper()
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +184,26 @@ func (e *exchange) replay(t *testing.T) {
 	if (len(ans.Body) == 0) != (len(e.ans.Body) == 0) {
 		t.Errorf("body of %d bytes, stock %d", len(ans.Body), len(e.ans.Body))
 	}
+	e.compareBody(t, ans.Body)
+}
+
+// compareBody compares what a body says, for codes whose answer depends on nothing else of the stock broker's state.
+func (e *exchange) compareBody(t *testing.T, body []byte) {
+	if e.Code != wire.LockBatchMQ || len(body) == 0 {
+		return
+	}
+	var got, want wire.LockAnswerBody
+	if err := errors.Join(wire.Unmarshal(body, &got), wire.Unmarshal(e.ans.Body, &want)); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range got.LockOKMQSet {
+		if !slices.Contains(want.LockOKMQSet, q) {
+			t.Errorf("granted %+v, stock did not", q)
+		}
+	}
+	if len(got.LockOKMQSet) != len(want.LockOKMQSet) {
+		t.Errorf("granted %v, stock %v", got.LockOKMQSet, want.LockOKMQSet)
+	}
 }
 
 // kinds maps each field of an answer to what its value is.
@@ -214,6 +248,10 @@ func (e *exchange) prepare(t *testing.T, c *nodetest.Client) {
 	case wire.GetConsumerListByGroup:
 		if e.ans.Code == wire.Success {
 			beat(t, c, "c", group, nil)
+		}
+	case wire.LockBatchMQ:
+		if e.Scenario == "lock by another" {
+			c.Must(wire.LockBatchMQ, nil, []byte(`{"clientId":"c1","consumerGroup":"GID_raw","mqSet":[{"topic":"OnT","brokerName":"broker-a","queueId":0}]}`))
 		}
 	case wire.GetMaxOffset, wire.GetMinOffset, wire.GetEarliestMsgStoretime, wire.SearchOffsetByTimestamp:
 		if !missing && name != "" {

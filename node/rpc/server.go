@@ -22,6 +22,7 @@ import (
 	"ringmq/netio"
 	"ringmq/netio/wire"
 	"ringmq/node/group"
+	"ringmq/node/lock"
 	"ringmq/node/offset"
 	"ringmq/node/pull"
 	"ringmq/node/topic"
@@ -41,6 +42,7 @@ type Options struct {
 	Groups  *group.Table
 	Members *group.Members
 	Offsets *offset.Table
+	Locks   *lock.Table
 	Polls   *pull.Arrivals
 	Clock   pull.Clock
 	Log     *slog.Logger
@@ -119,9 +121,10 @@ type Server struct {
 	stats counters
 }
 
-// Stats are counters since New. All but Waiting only grow.
+// Stats are counters since New. All but Waiting and Locks only grow.
 type Stats struct {
 	Waiting    int64 // pulls that wait for a message right now
+	Locks      int64 // queues that orderly consumers hold right now
 	Requests   int64 // served, whatever the outcome
 	Sends      int64 // messages appended, each element of a batch counted
 	Pulls      int64 // messages returned
@@ -157,7 +160,7 @@ func (s *Server) Stop() { s.lanes.stop() }
 // Stats returns the counters. Any goroutine may call it.
 func (s *Server) Stats() Stats {
 	return Stats{
-		Waiting: s.opts.Polls.Held(), Requests: s.stats.requests.Load(), Sends: s.stats.sends.Load(), Pulls: s.stats.pulls.Load(),
+		Waiting: s.opts.Polls.Held(), Locks: int64(s.opts.Locks.Len()), Requests: s.stats.requests.Load(), Sends: s.stats.sends.Load(), Pulls: s.stats.pulls.Load(),
 		Held: s.stats.held.Load(), Unknown: s.stats.unknown.Load(),
 		Overloaded: s.stats.overloaded.Load(), Panics: s.stats.panics.Load(),
 	}
@@ -174,12 +177,18 @@ func (s *Server) Opened(c *netio.Conn) {
 	c.State = &client{worker: s.lanes.pick()}
 }
 
-// Closed drops what the connection held: its long polls and its memberships. Groups that lost a
-// member are told at once.
+// Closed drops what the connection held: its long polls, its queue locks and its memberships. Groups that
+// lost a member are told at once, and find the locks free.
 func (s *Server) Closed(c *netio.Conn) {
 	if cl, ok := c.State.(*client); ok {
 		s.turnOf(c.Loop()).polls.Drop(&cl.polls)
 	}
+	s.gone(c)
+}
+
+// gone ends what a closed connection held in its groups. Any goroutine.
+func (s *Server) gone(c *netio.Conn) {
+	s.opts.Locks.Gone(c)
 	s.notifyChanged(s.opts.Members.Gone(c))
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"ringmq/netio/wire"
 )
 
@@ -20,6 +22,8 @@ import (
 type Send struct {
 	Addr     string        // host:port of the broker
 	Topic    string        // created by the first send if the broker does that
+	Topics   int           // names: Topic itself, or with more than one Topic-0, Topic-1 …, which must exist
+	Queues   int           // of each topic
 	Group    string        // producer group
 	Conns    int           // connections
 	InFlight int           // requests under way on each
@@ -33,7 +37,15 @@ type Result struct {
 	OK      int64               // answers with code 0
 	Refused map[wire.Code]int64 // other answers, by code
 	Elapsed time.Duration
+	Latency *hdrhistogram.Histogram // of the answers with code 0, in nanoseconds
 }
+
+// newLatency holds up to a minute with three digits.
+func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 3) }
+
+// P50 and P99 are how long half, or 99 in a hundred, of the answers took at most.
+func (r Result) P50() time.Duration { return time.Duration(r.Latency.ValueAtQuantile(50)) }
+func (r Result) P99() time.Duration { return time.Duration(r.Latency.ValueAtQuantile(99)) }
 
 // PerSecond is the rate of acknowledged messages.
 func (r Result) PerSecond() float64 { return float64(r.OK) / r.Elapsed.Seconds() }
@@ -41,6 +53,8 @@ func (r Result) PerSecond() float64 { return float64(r.OK) / r.Elapsed.Seconds()
 // Fill sets defaults.
 func (s *Send) Fill() {
 	s.Topic = cmp.Or(s.Topic, "LoadTopic")
+	s.Topics = cmp.Or(s.Topics, 1)
+	s.Queues = cmp.Or(s.Queues, 8)
 	s.Group = cmp.Or(s.Group, "load")
 	s.Conns = cmp.Or(s.Conns, 64)
 	s.InFlight = cmp.Or(s.InFlight, 16)
@@ -56,7 +70,7 @@ func (s Send) Run(ctx context.Context) (Result, error) {
 	span := window{from: start.Add(s.Warm), to: start.Add(s.Warm + s.For)}
 	ctx, cancel := context.WithDeadline(ctx, span.to)
 	defer cancel()
-	sum := Result{Refused: map[wire.Code]int64{}, Elapsed: s.For}
+	sum := Result{Refused: map[wire.Code]int64{}, Elapsed: s.For, Latency: newLatency()}
 	var (
 		mu   sync.Mutex // guards sum and errs
 		errs []error
@@ -68,6 +82,7 @@ func (s Send) Run(ctx context.Context) (Result, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			sum.OK += r.OK
+			sum.Latency.Merge(r.Latency)
 			for code, n := range r.Refused {
 				sum.Refused[code] += n
 			}
@@ -89,7 +104,7 @@ func (w window) holds(t time.Time) bool { return !t.Before(w.from) && t.Before(w
 // one runs one connection: it reads what has arrived, puts one request into the output for each answer, and writes the
 // output when nothing more is buffered, as a client with a queue of callers would.
 func (s Send) one(ctx context.Context, id int, span window) (Result, error) {
-	r := Result{Refused: map[wire.Code]int64{}}
+	r := Result{Refused: map[wire.Code]int64{}, Latency: newLatency()}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", s.Addr)
 	if err != nil {
@@ -101,8 +116,10 @@ func (s Send) one(ctx context.Context, id int, span window) (Result, error) {
 
 	next := s.requests(id)
 	out := make([]byte, 0, (s.Bytes+512)*s.InFlight)
-	for range s.InFlight {
-		out = next(out)
+	began := make([]time.Time, s.InFlight) // by opaque: a request takes the place of the one that was answered
+	for place := range began {
+		began[place] = time.Now()
+		out = next(out, int32(place))
 	}
 	in := bufio.NewReaderSize(conn, 64<<10)
 	var answer wire.Command
@@ -116,34 +133,58 @@ func (s Send) one(ctx context.Context, id int, span window) (Result, error) {
 		if err := readAnswer(in, &answer); err != nil {
 			return r, unlessOver(ctx, err)
 		}
-		if span.holds(time.Now()) {
-			if answer.Code == wire.Success {
-				r.OK++
-			} else {
-				r.Refused[answer.Code]++
-			}
+		place := answer.Opaque
+		if place < 0 || int(place) >= len(began) {
+			return r, fmt.Errorf("answer with opaque=%d, which no request had", place)
 		}
-		out = next(out)
+		now := time.Now()
+		if span.holds(now) {
+			r.count(answer.Code, now.Sub(began[place]))
+		}
+		began[place] = now
+		out = next(out, place)
 	}
 }
 
-// requests returns a function that appends the next request of connection id.
-func (s Send) requests(id int) func([]byte) []byte {
+func (r *Result) count(code wire.Code, took time.Duration) {
+	if code != wire.Success {
+		r.Refused[code]++
+		return
+	}
+	r.OK++
+	_ = r.Latency.RecordValue(min(int64(took), int64(time.Minute)))
+}
+
+// TopicName is the name of the i-th topic.
+func (s Send) TopicName(i int) string {
+	if s.Topics <= 1 {
+		return s.Topic
+	}
+	return fmt.Sprintf("%s-%d", s.Topic, i)
+}
+
+// requests returns a function that appends the next request of connection id. Requests go round all queues of all
+// topics; the connections begin at different places.
+func (s Send) requests(id int) func(dst []byte, opaque int32) []byte {
 	var (
 		cmd    wire.Command
-		opaque int32
+		at     = id * 7919 // a prime: neighbours do not follow each other
 		body   = make([]byte, s.Bytes)
+		topics = make([][]byte, s.Topics)
 	)
+	for i := range topics {
+		topics[i] = []byte(s.TopicName(i))
+	}
 	for i := range body {
 		body[i] = byte('a' + (i+id)%26)
 	}
 	h := wire.SendRequest{
-		ProducerGroup: []byte(s.Group), Topic: []byte(s.Topic), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: 8,
+		ProducerGroup: []byte(s.Group), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: int32(s.Queues),
 		BornTimestamp: time.Now().UnixMilli(), Properties: []byte("TAGS\x01load\x02"),
 	}
-	return func(dst []byte) []byte {
-		opaque++
-		h.QueueID = (int32(id) + opaque) % 8
+	return func(dst []byte, opaque int32) []byte {
+		at++
+		h.Topic, h.QueueID = topics[at%s.Topics], int32(at/s.Topics%s.Queues)
 		cmd.Recycle()
 		cmd.Request(wire.SendMessageV2, opaque)
 		h.Append(&cmd)

@@ -10,6 +10,7 @@ type Stats struct {
 	Writes        int64 // of the log
 	Flushes       int64 // of the log, begun
 	Segments      int64 // prepared
+	Recycled      int64 // of them, from removed ones
 	StagedBytes   int64 // reserved now: promised or not yet written
 	WaitingBytes  int64 // queue entries in memory only, now
 	ClockBackMs   int64 // most that the clock was back behind the last store time
@@ -60,6 +61,7 @@ func (s *Store) Stats() Stats {
 		Writes:        l.Writes,
 		Flushes:       l.Flushes,
 		Segments:      l.Segments,
+		Recycled:      l.Recycled,
 		StagedBytes:   l.Staged,
 		WaitingBytes:  s.keeper.Waiting(),
 		ClockBackMs:   s.counters.clockBehindMs.Load(),

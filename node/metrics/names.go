@@ -47,6 +47,7 @@ var storeRows = []row[storeStats]{
 	{"ringmq_store_writes_total", "", counter, func(s *storeStats) int64 { return s.Writes }},
 	{"ringmq_store_flushes_total", "", counter, func(s *storeStats) int64 { return s.Flushes }},
 	{"ringmq_store_segments_total", "", counter, func(s *storeStats) int64 { return s.Segments }},
+	{"ringmq_store_segments_recycled_total", "", counter, func(s *storeStats) int64 { return s.Recycled }},
 	{"ringmq_store_staged_bytes", "", gauge, func(s *storeStats) int64 { return s.StagedBytes }},
 	{"ringmq_store_waiting_queue_bytes", "", gauge, func(s *storeStats) int64 { return s.WaitingBytes }},
 	{"ringmq_store_checkpoint_offset", "", gauge, func(s *storeStats) int64 { return s.Checkpoint }},

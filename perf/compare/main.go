@@ -1,18 +1,18 @@
-// Command compare measures SYNC_FLUSH and ASYNC_FLUSH of a built node and the bare write+fdatasync loop on the same disk, in
-// interleaved rounds, because the speed of a shared disk changes by the minute: only ratios within one round mean
-// anything. It prints one line a round and the medians.
+// Command compare measures a built node beside bare loops on the same disk, in interleaved rounds, because the speed of
+// a shared disk changes by the minute: only ratios within one round mean anything. Each row of the table is measured
+// once a round, one row after the other; the median over the rounds is held to the row's target.
 //
-//	go run ./perf/compare -bin bin/ringmq -rounds 5
+//	make build
+//	go run ./perf/compare -rounds 5                 # all rows
+//	go run ./perf/compare -rounds 5 -rows sync,cpu  # some
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"net/http"
+	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,111 +23,91 @@ import (
 )
 
 func main() {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
 	bin := flag.String("bin", "bin/ringmq", "the node's binary")
-	dir := flag.String("dir", "", "folder for data, on the disk to measure (default: a temporary one here)")
+	dir := flag.String("dir", "", "folder for data, on the disk to measure (default: a temporary one)")
 	rounds := flag.Int("rounds", 3, "interleaved rounds")
 	span := flag.Duration("for", 5*time.Second, "counted time of each measurement")
 	conns := flag.Int("conns", 64, "connections")
 	inFlight := flag.Int("inflight", 16, "requests under way on each connection")
 	bytes := flag.Int("bytes", 1024, "body of a message")
-	port := flag.Int("port", 21911, "port of the node under test; the name server takes the one above the next")
+	topics := flag.Int("topics", 5000, "topics of the row with many")
+	port := flag.Int("port", 21911, "port of the servers under test; a node takes the ones 2 before, 2 and 4 after it as well")
+	chosen := flag.String("rows", strings.Join(names, ","), "rows of the table")
+	bare := flag.String("bare", "", "be the bare server at this address, on -dir (used by the command itself)")
 	flag.Parse()
-	c := comparison{bin: *bin, port: *port, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
-	if err := c.run(*dir, *rounds); err != nil {
+	if *bare != "" {
+		exit(serveBare(*bare, *dir))
+	}
+	c := comparison{bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
+}
+
+func exit(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 type comparison struct {
-	bin  string
-	port int
-	load load.Send
+	bin          string
+	port         int
+	topicCount   int
+	segmentBytes int // of the log, in the rows where segments are used again
+	load         load.Send
 }
 
-// recordBytes is what a stored record takes beyond its body in this load: 91 fixed bytes, topic and properties.
-const recordBytes = 250
-
-func (c comparison) run(dir string, rounds int) error {
+// table measures and prints.
+func (c comparison) table(out io.Writer, dir string, rounds int, names []string) error {
+	var chosen []row
+	for _, name := range names {
+		at := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
+		if at < 0 {
+			return fmt.Errorf("-rows %s: no such row", name)
+		}
+		chosen = append(chosen, rows[at])
+	}
 	dir, err := os.MkdirTemp(dir, "compare")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	var ratios []float64
-	fmt.Printf("%-6s %12s %12s %12s  %s\n", "round", "SYNC/s", "ASYNC/s", "floor/s", "SYNC / min(ASYNC, floor)")
+	held := make([][]float64, len(chosen))
 	for round := 1; round <= rounds; round++ {
-		var rate [3]float64
-		for i, flush := range []string{"SYNC_FLUSH", "ASYNC_FLUSH"} {
-			if rate[i], err = c.node(filepath.Join(dir, fmt.Sprint(round, flush)), flush); err != nil {
-				return err
+		for i, r := range chosen {
+			value, figures, err := r.measure(c, dir)
+			if err != nil {
+				return fmt.Errorf("%s, round %d: %w", r.name, round, err)
 			}
+			held[i] = append(held[i], value)
+			fmt.Fprintf(out, "round %d  %-7s %8.2f  %s\n", round, r.name, value, figures)
 		}
-		bare := floor.Sync{Dir: dir, Batch: 1024, Bytes: c.load.Bytes + recordBytes, FileMax: 256 << 20, For: c.load.For}
-		if rate[2], err = bare.PerSecond(); err != nil {
-			return err
-		}
-		ratio := rate[0] / min(rate[1], rate[2])
-		ratios = append(ratios, ratio)
-		fmt.Printf("%-6d %12.0f %12.0f %12.0f  %.2f\n", round, rate[0], rate[1], rate[2], ratio)
 	}
-	slices.Sort(ratios)
-	fmt.Printf("median of %d rounds: %.2f (from %.2f to %.2f)\n", rounds, ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+	fmt.Fprintf(out, "\n| Row | Median | From | To | Target |\n|---|---|---|---|---|\n")
+	for i, r := range chosen {
+		slices.Sort(held[i])
+		median := held[i][len(held[i])/2]
+		fmt.Fprintf(out, "| %s | %.2f | %.2f | %.2f | %s |\n", r.what, median, held[i][0], held[i][len(held[i])-1], r.target)
+	}
 	return nil
 }
 
-// node starts a node on an empty directory, loads it, stops it, and returns acknowledged messages per second.
-func (c comparison) node(dir, flush string) (float64, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	conf := filepath.Join(dir, "broker.conf")
-	admin := fmt.Sprintf("127.0.0.1:%d", c.port+3)
-	text := fmt.Sprintf("brokerName=bench\nbrokerIP1=127.0.0.1\nlistenPort=%d\nnamesrvListenPort=%d\nadminListen=%s\nstorePathRootDir=%s\nflushDiskType=%s\n",
-		c.port, c.port+2, admin, filepath.Join(dir, "store"), flush)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		return 0, err
-	}
-	node := exec.Command(c.bin, "serve", "-c", conf)
-	node.Stderr = os.Stderr
-	if err := node.Start(); err != nil {
-		return 0, err
-	}
-	defer stop(node)
-	if err := ready("http://" + admin + "/readyz"); err != nil {
-		return 0, err
-	}
-	c.load.Addr = fmt.Sprintf("127.0.0.1:%d", c.port)
-	r, err := c.load.Run(context.Background())
+// serveBare is the other process of a comparison; it ends at SIGTERM.
+func serveBare(addr, dir string) error {
+	s, err := floor.NewServer(dir, 256<<20)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if len(r.Refused) > 0 {
-		fmt.Fprintf(os.Stderr, "compare: %s refused %v\n", flush, r.Refused)
-	}
-	return r.PerSecond(), nil
-}
-
-// ready polls until the node says that it serves, ten seconds at most.
-func ready(url string) error {
-	var last error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(url)
-		if err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = fmt.Errorf("%s: %s", url, strings.TrimSpace(resp.Status))
-		}
-		last = err
-	}
-	return fmt.Errorf("the node is not ready after 10 s: %w", last)
-}
-
-// stop ends the node that this command started and waits for it, so that rounds never overlap.
-func stop(node *exec.Cmd) {
-	_ = node.Process.Signal(syscall.SIGTERM)
-	_ = node.Wait()
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM, os.Interrupt)
+	go func() {
+		<-term
+		s.Stop()
+	}()
+	return s.Run(addr, 1)
 }

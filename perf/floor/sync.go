@@ -5,7 +5,7 @@ package floor
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,51 +24,93 @@ type Sync struct {
 
 // PerSecond runs the loop and returns durable records per second.
 func (s Sync) PerSecond() (float64, error) {
-	batch := s.Batch * s.Bytes
-	if batch <= 0 || int64(batch) > s.FileMax {
-		return 0, fmt.Errorf("floor: batch=%d of %d bytes does not fit file_max=%d", s.Batch, s.Bytes, s.FileMax)
+	records, spent, err := s.run(func(time.Duration) {})
+	return float64(records) / spent.Seconds(), err
+}
+
+// P50 runs the loop and returns how long half of its turns, each a write and an fdatasync, took at most.
+func (s Sync) P50() (time.Duration, error) {
+	var all []time.Duration
+	if _, _, err := s.run(func(took time.Duration) { all = append(all, took) }); err != nil {
+		return 0, err
 	}
-	name := filepath.Join(s.Dir, "floor.tmp")
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	slices.Sort(all)
+	return all[len(all)/2], nil
+}
+
+// run counts at least one turn.
+func (s Sync) run(turn func(took time.Duration)) (records int64, spent time.Duration, err error) {
+	log, err := newPrepared(s.Dir, s.FileMax)
 	if err != nil {
-		return 0, err
+		return 0, 1, err
 	}
-	defer os.Remove(name)
-	defer f.Close()
-	fd := int(f.Fd())
-	buf := make([]byte, batch)
-	if err := s.prepare(fd, buf); err != nil {
-		return 0, err
-	}
+	defer log.close()
+	buf := make([]byte, s.Batch*s.Bytes)
 	for i := range buf {
 		buf[i] = byte(i)
 	}
-	var records, off int64
 	start := time.Now()
-	for time.Since(start) < s.For {
-		if off+int64(batch) > s.FileMax {
-			off = 0
+	for began := start; ; {
+		if err := log.append(buf); err != nil {
+			return 0, 1, err
 		}
-		if err := writeAll(fd, buf, off); err != nil {
-			return 0, err
-		}
-		if err := unix.Fdatasync(fd); err != nil {
-			return 0, err
-		}
-		off += int64(batch)
 		records += int64(s.Batch)
+		now := time.Now()
+		turn(now.Sub(began))
+		if began = now; now.Sub(start) >= s.For {
+			return records, now.Sub(start), nil
+		}
 	}
-	return float64(records) / time.Since(start).Seconds(), nil
 }
 
-// prepare writes zeros over the whole file, so that the measured loop changes no metadata.
-func (s Sync) prepare(fd int, zeros []byte) error {
-	for off := int64(0); off < s.FileMax; off += int64(len(zeros)) {
-		if err := writeAll(fd, zeros[:min(int64(len(zeros)), s.FileMax-off)], off); err != nil {
-			return err
+// prepared is a file whose blocks were all written before, so that appends to it change no metadata. It goes round.
+type prepared struct {
+	f     *os.File
+	bytes int64
+	off   int64
+}
+
+func newPrepared(dir string, bytes int64) (*prepared, error) {
+	f, err := os.CreateTemp(dir, "floor-*.tmp")
+	if err != nil {
+		return nil, err
+	}
+	p := &prepared{f: f, bytes: bytes}
+	zeros := make([]byte, 1<<20)
+	for off := int64(0); off < bytes; off += int64(len(zeros)) {
+		if err := writeAll(int(f.Fd()), zeros[:min(int64(len(zeros)), bytes-off)], off); err != nil {
+			p.close()
+			return nil, err
 		}
 	}
-	return unix.Fsync(fd)
+	if err := unix.Fsync(int(f.Fd())); err != nil {
+		p.close()
+		return nil, fmt.Errorf("floor: fsync: %w", err)
+	}
+	return p, nil
+}
+
+// append writes buf behind what was written last and makes it durable.
+func (p *prepared) append(buf []byte) error {
+	if int64(len(buf)) > p.bytes || len(buf) == 0 {
+		return fmt.Errorf("floor: a write of %d bytes does not fit a file of %d", len(buf), p.bytes)
+	}
+	if p.off+int64(len(buf)) > p.bytes {
+		p.off = 0
+	}
+	if err := writeAll(int(p.f.Fd()), buf, p.off); err != nil {
+		return err
+	}
+	p.off += int64(len(buf))
+	if err := unix.Fdatasync(int(p.f.Fd())); err != nil {
+		return fmt.Errorf("floor: fdatasync: %w", err)
+	}
+	return nil
+}
+
+func (p *prepared) close() {
+	_ = p.f.Close()
+	_ = os.Remove(p.f.Name())
 }
 
 // writeAll is pwrite until all is written: the kernel may take less at a time.

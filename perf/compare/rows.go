@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"ringmq/perf/floor"
+	"ringmq/perf/host"
+	"ringmq/perf/load"
+)
+
+// row is one line of the table: what it measures in one round, and the ratio or the difference that is held to the
+// target.
+type row struct {
+	name    string
+	what    string
+	target  string
+	measure func(c comparison, dir string) (held float64, figures string, err error)
+}
+
+var rows = []row{
+	{"sync", "SYNC / min(ASYNC, bare write+fdatasync of 1,024 records)", ">= 0.85", comparison.syncRate},
+	{"one", "one sender, SYNC: p50 beyond one fdatasync and one echo, µs", "<= 60", comparison.oneSender},
+	{"cpu", "server CPU per message, SYNC / bare gnet and group commit", "<= 1.3", comparison.cpu},
+	{"device", "bytes to the device per record byte, SYNC, recycled segments", "<= 1.3", comparison.deviceBytes},
+	{"fresh", "first fill of a directory / recycled segments, SYNC", ">= 0.65", comparison.fresh},
+	{"topics", "5,000 topics x 8 queues / one topic, SYNC", ">= 0.85", comparison.topics},
+}
+
+// recordBytes is what a stored record takes beyond its body in this load: 91 fixed bytes, topic and properties.
+const recordBytes = 250
+
+// run loads a server and returns what it answered.
+func (c comparison) run(s *server, l load.Send) (load.Result, error) {
+	l.Addr = s.addr
+	r, err := l.Run(context.Background())
+	if err == nil && len(r.Refused) > 0 {
+		err = fmt.Errorf("refused %v", r.Refused)
+	}
+	if err == nil && r.OK == 0 {
+		err = fmt.Errorf("no answer in %v", l.For)
+	}
+	return r, err
+}
+
+// withNode calls f with a node of its own on an empty directory.
+func (c comparison) withNode(dir, flush string, settings []string, f func(*server) error) error {
+	dir, err := os.MkdirTemp(dir, "node")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := c.startNode(dir, flush, settings...)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	return f(s)
+}
+
+// rate is that of the load on a node with an empty directory.
+func (c comparison) rate(dir, flush string) (perSecond float64, err error) {
+	err = c.withNode(dir, flush, nil, func(s *server) error {
+		r, err := c.run(s, c.load)
+		perSecond = r.PerSecond()
+		return err
+	})
+	return perSecond, err
+}
+
+func (c comparison) syncRate(dir string) (float64, string, error) {
+	sync, err := c.rate(dir, "SYNC_FLUSH")
+	if err != nil {
+		return 0, "", err
+	}
+	async, err := c.rate(dir, "ASYNC_FLUSH")
+	if err != nil {
+		return 0, "", err
+	}
+	bare, err := floor.Sync{Dir: dir, Batch: 1024, Bytes: c.load.Bytes + recordBytes, FileMax: 256 << 20, For: c.load.For}.PerSecond()
+	return sync / min(async, bare), fmt.Sprintf("SYNC %.0f/s, ASYNC %.0f/s, bare %.0f/s", sync, async, bare), err
+}
+
+func (c comparison) oneSender(dir string) (float64, string, error) {
+	one := c.load
+	one.Conns, one.InFlight = 1, 1
+	var node, echo load.Result
+	err := c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) (err error) {
+		node, err = c.run(s, one)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	s, err := c.startBare("")
+	if err != nil {
+		return 0, "", err
+	}
+	echo, err = c.run(s, one)
+	s.stop()
+	if err != nil {
+		return 0, "", err
+	}
+	sync, err := floor.Sync{Dir: dir, Batch: 1, Bytes: c.load.Bytes + recordBytes, FileMax: 64 << 20, For: c.load.For}.P50()
+	beyond := node.P50() - echo.P50() - sync
+	figures := fmt.Sprintf("p50 of node %v, echo %v, fdatasync %v; p99 of node %v", node.P50().Round(time.Microsecond), echo.P50().Round(time.Microsecond), sync.Round(time.Microsecond), node.P99().Round(time.Microsecond))
+	return float64(beyond.Nanoseconds()) / 1e3, figures, err
+}
+
+// cost is a server's CPU per message over a load, its warming up included.
+func (c comparison) cost(s *server) (time.Duration, error) {
+	l := c.load
+	l.Warm = 0
+	if _, err := c.run(s, c.load); err != nil { // pages, pools and segments are there afterwards
+		return 0, err
+	}
+	before, err := host.CPU(s.pid())
+	if err != nil {
+		return 0, err
+	}
+	r, err := c.run(s, l)
+	if err != nil {
+		return 0, err
+	}
+	after, err := host.CPU(s.pid())
+	return (after - before) / time.Duration(r.OK), err
+}
+
+func (c comparison) cpu(dir string) (float64, string, error) {
+	var node time.Duration
+	err := c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) (err error) {
+		node, err = c.cost(s)
+		return err
+	})
+	if err != nil {
+		return 0, "", err
+	}
+	s, err := c.startBare(dir)
+	if err != nil {
+		return 0, "", err
+	}
+	defer s.stop()
+	bare, err := c.cost(s)
+	return float64(node) / float64(bare), fmt.Sprintf("node %v, bare %v", node, bare), err
+}
+
+// recycling are the settings of a node that soon writes into used segments only.
+func (c comparison) recycling() []string {
+	return []string{fmt.Sprint("mappedFileSizeCommitLog=", c.segmentBytes), fmt.Sprint("logRetentionBytes=", 4*c.segmentBytes), "cleanResourceInterval=100"}
+}
+
+// recycled runs load on a node until its new segments are used ones, and then calls f.
+func (c comparison) recycled(dir string, f func(*server) error) error {
+	return c.withNode(dir, "SYNC_FLUSH", c.recycling(), func(s *server) error {
+		for range 20 {
+			if _, err := c.run(s, c.load); err != nil {
+				return err
+			}
+			used, err := s.number("ringmq_store_segments_recycled_total")
+			if err != nil {
+				return err
+			}
+			if used >= 4 {
+				return f(s)
+			}
+		}
+		return fmt.Errorf("no segment was recycled after 20 loads of %v", c.load.For)
+	})
+}
+
+func (c comparison) deviceBytes(dir string) (held float64, figures string, err error) {
+	disk, err := host.DiskOf(dir)
+	if err != nil {
+		return 0, "", err
+	}
+	err = c.recycled(dir, func(s *server) error {
+		var at [2]struct{ device, log, segments, used float64 }
+		for i := range at {
+			if i == 1 {
+				if _, err := c.run(s, c.load); err != nil {
+					return err
+				}
+			}
+			written, err := disk.Written()
+			if err != nil {
+				return err
+			}
+			at[i].device = float64(written)
+			for name, to := range map[string]*float64{
+				"ringmq_store_visible_offset": &at[i].log, "ringmq_store_segments_total": &at[i].segments, "ringmq_store_segments_recycled_total": &at[i].used,
+			} {
+				if *to, err = s.number(name); err != nil {
+					return err
+				}
+			}
+		}
+		held = (at[1].device - at[0].device) / (at[1].log - at[0].log)
+		figures = fmt.Sprintf("%.0f MiB of records, %.0f MiB to the device, %.0f of %.0f new segments were recycled",
+			(at[1].log-at[0].log)/(1<<20), (at[1].device-at[0].device)/(1<<20), at[1].used-at[0].used, at[1].segments-at[0].segments)
+		return nil
+	})
+	return held, figures, err
+}
+
+func (c comparison) fresh(dir string) (float64, string, error) {
+	fresh, err := c.rate(dir, "SYNC_FLUSH")
+	if err != nil {
+		return 0, "", err
+	}
+	var used float64
+	err = c.recycled(dir, func(s *server) error {
+		r, err := c.run(s, c.load)
+		used = r.PerSecond()
+		return err
+	})
+	return fresh / used, fmt.Sprintf("fresh %.0f/s, recycled %.0f/s", fresh, used), err
+}
+
+func (c comparison) topics(dir string) (held float64, figures string, err error) {
+	one, err := c.rate(dir, "SYNC_FLUSH")
+	if err != nil {
+		return 0, "", err
+	}
+	many := c.load
+	many.Topics, many.Queues = c.topicCount, 8
+	err = c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) error {
+		many.Addr = s.addr
+		many.Fill()
+		began := time.Now()
+		if err := s.createTopics(many); err != nil {
+			return err
+		}
+		created := float64(many.Topics) / time.Since(began).Seconds()
+		r, err := c.run(s, many)
+		if err != nil {
+			return err
+		}
+		memory, err := host.OwnMemory(s.pid())
+		held = r.PerSecond() / one
+		figures = fmt.Sprintf("one topic %.0f/s, %d topics %.0f/s, own memory %d MiB, created %.0f topics/s", one, many.Topics, r.PerSecond(), memory>>20, created)
+		return err
+	})
+	return held, figures, err
+}

@@ -160,9 +160,7 @@ func TestFailedWrite(t *testing.T) {
 	c := n.Client()
 	c.Send("T", 0, "safe")
 	c.Pull("G", "T", 0, 0) // the group is known from now on
-	for k := range 8 {     // whatever the disk is asked for next
-		power.FailAt(power.Calls()+k, syscall.EIO)
-	}
+	power.FailIn("/commitlog/", 0, 8, syscall.EIO)
 	for i := range 2 {
 		if ans := c.Ask(wire.SendMessageV2, nodetest.SendHeader("T", 0), []byte("lost")); ans.Code != wire.ServiceNotAvailable {
 			t.Errorf("send %d: %v %s", i, ans.Code, ans.Remark)

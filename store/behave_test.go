@@ -88,7 +88,7 @@ func TestFailureIsFinal(t *testing.T) {
 	if !h.send(h.put("T", 0, []byte("good"))) {
 		t.Fatal(h.Err())
 	}
-	power.FailAt(power.Calls()+1, syscall.EIO) // after the write: the flush
+	power.FailIn("/commitlog/", 1, 1, syscall.EIO) // after the write: the flush
 	if h.send(h.put("T", 0, []byte("bad"))) {
 		t.Error("acknowledged after a failed flush")
 	}
@@ -121,9 +121,7 @@ func TestQueueWriteFails(t *testing.T) {
 	o.QueueFlushInterval, o.checkpointBytes, o.SegmentBytes = time.Millisecond, 4<<10, 1<<20
 	h := openTest(t, power, o)
 	defer h.Close()
-	for k := range 3 { // the write and flush of the message, then the keeper's first
-		power.FailAt(power.Calls()+2+k, syscall.ENOSPC)
-	}
+	power.FailIn("/consumequeue/", 0, 3, syscall.ENOSPC)
 	if !h.send(h.put("T", 0, bytes.Repeat([]byte("x"), 5<<10))) {
 		t.Fatal(h.Err())
 	}

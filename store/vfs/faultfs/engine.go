@@ -38,7 +38,7 @@ func (f *FS) NewEngine() (vfs.Engine, error) {
 // Begin is counted.
 func (e *engine) Begin(s vfs.Slot, id uint64) {
 	lie := e.fs.lied(site("flush"))
-	if _, err := e.fs.count(); err != nil || lie {
+	if _, err := e.fs.count(s.(*slot).file.Name()); err != nil || lie {
 		e.own = append(e.own, vfs.Flushed{ID: id, Err: err})
 		return
 	}

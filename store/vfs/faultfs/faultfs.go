@@ -26,10 +26,12 @@
 package faultfs
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"ringmq/store/vfs"
@@ -48,6 +50,7 @@ type FS struct {
 	cut     bool
 	cutAt   map[int]bool
 	fails   map[int]error
+	named   []namedFault
 	shorts  map[int]int
 	gates   map[int]*Gate
 	sites   map[string]bool
@@ -92,6 +95,37 @@ func (f *FS) FailAt(k int, err error) {
 	f.fails[k] = err
 }
 
+// FailIn makes the k-th to (k+n-1)-th counted call from now on whose name contains part do nothing and fail with err.
+// Where others use the disk at times of their own, as a store's goroutines do, it hits what it means.
+func (f *FS) FailIn(part string, k, n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.named = append(f.named, namedFault{part, k, k + n, err})
+}
+
+// namedFault is for the calls from first to before end about names that contain part.
+type namedFault struct {
+	part       string
+	first, end int
+	err        error
+}
+
+// namedLocked counts a call about name for the faults that are meant for it.
+func (f *FS) namedLocked(name string) (err error) {
+	for i := range f.named {
+		n := &f.named[i]
+		if !strings.Contains(name, n.part) {
+			continue
+		}
+		if n.first <= 0 && n.end > 0 && err == nil {
+			err = n.err
+		}
+		n.first--
+		n.end--
+	}
+	return err
+}
+
 // ShortWriteAt makes the k-th counted call write only its first n bytes and fail with ENOSPC. If that call
 // is no write it goes on as usual.
 func (f *FS) ShortWriteAt(k, n int) {
@@ -132,10 +166,11 @@ func (f *FS) Sites() []string {
 	return slices.Sorted(maps.Keys(f.sites))
 }
 
-// count is the beginning of a counted call. An error ends the call; short says how many bytes to write,
+// count is the beginning of a counted call about name. An error ends the call; short says how many bytes to write,
 // -1 for all.
-func (f *FS) count() (short int, err error) {
+func (f *FS) count(name string) (short int, err error) {
 	f.mu.Lock()
+	named := f.namedLocked(name)
 	k := f.calls
 	f.calls++
 	gate := f.gates[k]
@@ -157,7 +192,7 @@ func (f *FS) count() (short int, err error) {
 	if !planned {
 		short = -1
 	}
-	return short, f.fails[k]
+	return short, cmp.Or(f.fails[k], named)
 }
 
 func (f *FS) cutLocked() {

@@ -64,6 +64,8 @@ func TestDurableWrite(t *testing.T) {
 		{"good", func(*faultfs.FS, int) {}, false, "new!", "new!"},
 		{"write fails", func(f *faultfs.FS, k int) { f.FailAt(k, syscall.EIO) }, true, "old!", "old!"},
 		{"flush fails", func(f *faultfs.FS, k int) { f.FailAt(k+1, syscall.EIO) }, true, "new!", "old!"},
+		{"flush of this file fails", func(f *faultfs.FS, _ int) { f.FailIn("/f", 1, 1, syscall.EIO) }, true, "new!", "old!"},
+		{"another file fails", func(f *faultfs.FS, _ int) { f.FailIn("/g", 0, 9, syscall.EIO) }, false, "new!", "new!"},
 		{"short", func(f *faultfs.FS, k int) { f.ShortWriteAt(k, 1) }, true, "nld!", "old!"},
 		{"lie", func(f *faultfs.FS, k int) { f.Lie("faultfs_test.durableWrite:flush") }, false, "new!", "old!"},
 	} {

@@ -11,7 +11,7 @@ import (
 
 // Create implements vfs.FS; counted.
 func (f *FS) Create(name string) (vfs.File, error) {
-	if _, err := f.count(); err != nil {
+	if _, err := f.count(name); err != nil {
 		return nil, pathError("open", name, err)
 	}
 	return f.wrap(f.below.Create(name))
@@ -42,7 +42,7 @@ func (f *FS) wrap(below vfs.File, err error) (vfs.File, error) {
 
 // Remove implements vfs.FS; counted.
 func (f *FS) Remove(name string) error {
-	if _, err := f.count(); err != nil {
+	if _, err := f.count(name); err != nil {
 		return pathError("remove", name, err)
 	}
 	return f.below.Remove(name)
@@ -50,7 +50,7 @@ func (f *FS) Remove(name string) error {
 
 // Rename implements vfs.FS; counted.
 func (f *FS) Rename(from, to string) error {
-	if _, err := f.count(); err != nil {
+	if _, err := f.count(from); err != nil {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return f.below.Rename(from, to)
@@ -58,7 +58,7 @@ func (f *FS) Rename(from, to string) error {
 
 // MkdirAll implements vfs.FS; counted.
 func (f *FS) MkdirAll(dir string) error {
-	if _, err := f.count(); err != nil {
+	if _, err := f.count(dir); err != nil {
 		return pathError("mkdir", dir, err)
 	}
 	return f.below.MkdirAll(dir)
@@ -83,7 +83,7 @@ func (f *FS) Stat(name string) (vfs.Info, error) {
 // SyncDir implements vfs.FS; counted.
 func (f *FS) SyncDir(dir string) error {
 	lie := f.lied(site("syncdir"))
-	if _, err := f.count(); err != nil {
+	if _, err := f.count(dir); err != nil {
 		return pathError("fsync", dir, err)
 	}
 	if lie {
@@ -113,7 +113,7 @@ type volume struct {
 // Sync implements vfs.Volume; counted.
 func (v *volume) Sync() error {
 	lie := v.fs.lied(site("syncfs"))
-	if _, err := v.fs.count(); err != nil {
+	if _, err := v.fs.count(v.dir); err != nil {
 		return pathError("syncfs", v.dir, err)
 	}
 	if lie {
@@ -159,7 +159,7 @@ func (h *file) Size() (int64, error) {
 }
 
 func (h *file) WriteAt(p []byte, off int64) (int, error) {
-	short, err := h.fs.count()
+	short, err := h.fs.count(h.Name())
 	if err != nil {
 		return 0, pathError("write", h.Name(), err)
 	}
@@ -174,7 +174,7 @@ func (h *file) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (h *file) WriteVec(bufs [][]byte, off int64) (int, error) {
-	short, err := h.fs.count()
+	short, err := h.fs.count(h.Name())
 	if err != nil {
 		return 0, pathError("write", h.Name(), err)
 	}
@@ -204,14 +204,14 @@ func firstBytes(bufs [][]byte, n int) (head [][]byte, cut bool) {
 }
 
 func (h *file) Truncate(n int64) error {
-	if _, err := h.fs.count(); err != nil {
+	if _, err := h.fs.count(h.Name()); err != nil {
 		return pathError("truncate", h.Name(), err)
 	}
 	return h.File.Truncate(n)
 }
 
 func (h *file) Preallocate(n int64) error {
-	if _, err := h.fs.count(); err != nil {
+	if _, err := h.fs.count(h.Name()); err != nil {
 		return pathError("fallocate", h.Name(), err)
 	}
 	return h.File.Preallocate(n)
@@ -219,7 +219,7 @@ func (h *file) Preallocate(n int64) error {
 
 func (h *file) Sync() error {
 	lie := h.fs.lied(site("sync"))
-	if _, err := h.fs.count(); err != nil {
+	if _, err := h.fs.count(h.Name()); err != nil {
 		return pathError("fdatasync", h.Name(), err)
 	}
 	if lie {
@@ -249,7 +249,7 @@ type slot struct {
 func (s *slot) WriteDurable(bufs [][]byte, off int64) (int, error) {
 	fs, name := s.file.fs, s.file.Name()
 	lie := fs.lied(site("flush"))
-	short, err := fs.count()
+	short, err := fs.count(name)
 	if err != nil {
 		return 0, pathError("write", name, err)
 	}
@@ -257,7 +257,7 @@ func (s *slot) WriteDurable(bufs [][]byte, off int64) (int, error) {
 		n, err := s.file.File.WriteVec(head, off)
 		return n, errors.Join(err, pathError("write", name, syscall.ENOSPC))
 	}
-	if _, err := fs.count(); err != nil || lie {
+	if _, err := fs.count(name); err != nil || lie {
 		n, below := s.file.File.WriteVec(bufs, off)
 		if err != nil {
 			below = errors.Join(below, pathError("write", name, err))

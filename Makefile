@@ -7,7 +7,7 @@
 #   make lint    gofmt, go vet, staticcheck; under 3 minutes
 #   make prove   long seeds and fuzzing; under 25 minutes
 #   make fuzz    every fuzz target for FUZZTIME (10s)
-#   make bench   benchmarks beside the code
+#   make bench   benchmarks beside the code, and the node beside bare loops
 
 SHELL     := bash
 GO        ?= go
@@ -53,6 +53,8 @@ fuzz:
 
 bench:
 	@$(GO) test -run '^$$' -bench . -benchmem ./...
+	@$(MAKE) --no-print-directory build
+	@$(GO) run ./perf/compare -rounds 5
 
 clean:
 	@rm -rf bin build

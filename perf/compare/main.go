@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"ringmq/perf/floor"
+	"ringmq/perf/host"
 	"ringmq/perf/load"
 )
 
@@ -77,6 +78,7 @@ func (c comparison) table(out io.Writer, dir string, rounds int, names []string)
 		return err
 	}
 	defer os.RemoveAll(dir)
+	fmt.Fprintf(out, "%s\n%d connections x %d in flight, %d bytes, %v each, %d rounds\n\n", host.Describe(dir), c.load.Conns, c.load.InFlight, c.load.Bytes, c.load.For, rounds)
 	held := make([][]float64, len(chosen))
 	for round := 1; round <= rounds; round++ {
 		for i, r := range chosen {

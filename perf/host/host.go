@@ -3,8 +3,11 @@ package host
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -109,4 +112,62 @@ func parseWritten(stat string) (int64, error) {
 	}
 	sectors, err := strconv.ParseInt(fields[6], 10, 64)
 	return sectors * 512, err
+}
+
+// Describe says on which machine figures of a folder were measured: kernel, processors, memory, file system, device.
+// What cannot be found out is left out.
+func Describe(dir string) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	var uts unix.Utsname
+	if unix.Uname(&uts) == nil {
+		add("Linux %s", unix.ByteSliceToString(uts.Release[:]))
+	}
+	add("%d x %s", runtime.NumCPU(), cmp.Or(field("/proc/cpuinfo", "model name"), runtime.GOARCH))
+	if memory := field("/proc/meminfo", "MemTotal"); memory != "" {
+		add("memory %s", memory)
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(dir, &fs) == nil {
+		add("%s", cmp.Or(fileSystems[int64(fs.Type)], fmt.Sprintf("file system %#x", fs.Type)))
+	}
+	if d, err := DiskOf(dir); err == nil {
+		add("%s", d.describe())
+	}
+	return strings.Join(parts, ", ")
+}
+
+var fileSystems = map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "XFS", unix.BTRFS_SUPER_MAGIC: "Btrfs", unix.TMPFS_MAGIC: "tmpfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs"}
+
+// field is the value of the first "name : value" line of a file of the kernel, "" if there is none.
+func field(file, name string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// describe names the device and how it takes writes.
+func (d Disk) describe() string {
+	folder, err := filepath.EvalSymlinks(filepath.Dir(d.stat))
+	if err != nil {
+		return "unknown device"
+	}
+	text := filepath.Base(folder)
+	for _, name := range []string{"scheduler", "write_cache", "fua"} {
+		b, err := os.ReadFile(filepath.Join(folder, "queue", name))
+		if os.IsNotExist(err) { // a partition has none of its own
+			b, err = os.ReadFile(filepath.Join(filepath.Dir(folder), "queue", name))
+		}
+		if err == nil {
+			text += fmt.Sprintf(" %s=%s", name, strings.ReplaceAll(strings.TrimSpace(string(b)), " ", "|"))
+		}
+	}
+	return text
 }

@@ -1,7 +1,10 @@
 package host
 
 import (
+	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -59,4 +62,13 @@ func TestOwn(t *testing.T) {
 	if _, err := CPU(1 << 30); err == nil {
 		t.Error("a process that does not exist has a time")
 	}
+}
+
+// TestDescribe: the kernel and the number of processors are always known.
+func TestDescribe(t *testing.T) {
+	got := Describe(t.TempDir())
+	if !strings.HasPrefix(got, "Linux ") || !strings.Contains(got, fmt.Sprintf(", %d x ", runtime.NumCPU())) {
+		t.Errorf("got %q", got)
+	}
+	t.Log(got)
 }

@@ -59,7 +59,8 @@ type comparison struct {
 	bin          string
 	port         int
 	topicCount   int
-	segmentBytes int // of the log, in the rows where segments are used again
+	segmentBytes int  // of the log, in the rows where segments are used again
+	firstMessage bool // a node counts as started once it has answered a send
 	load         load.Send
 }
 

@@ -41,10 +41,37 @@ func (c comparison) startNode(dir, flush string, settings ...string) (*server, e
 		return nil, err
 	}
 	s := &server{addr: fmt.Sprint("127.0.0.1:", c.port), page: "http://" + admin}
-	return s, s.start(exec.Command(c.bin, "serve", "--log", "warn", "-c", conf), func() error {
+	up := func() error {
 		_, err := get(s.page + "/readyz")
 		return err
-	})
+	}
+	if c.firstMessage {
+		up = s.sendOne
+	}
+	return s, s.start(exec.Command(c.bin, "serve", "--log", "warn", "-c", conf), up)
+}
+
+// sendOne sends a message to a topic that the node makes for it.
+func (s *server) sendOne() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := remoting.Dial(ctx, s.addr, remoting.Options{})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var cmd wire.Command
+	cmd.Request(wire.SendMessageV2, 0)
+	(&wire.SendRequest{
+		ProducerGroup: []byte("first"), Topic: []byte("First"), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: 8,
+		BornTimestamp: time.Now().UnixMilli(),
+	}).Append(&cmd)
+	cmd.Body = []byte("hello")
+	a, err := conn.Call(ctx, &cmd)
+	if err == nil && a.Code != wire.Success {
+		err = fmt.Errorf("send: code %d: %s", a.Code, a.Remark)
+	}
+	return err
 }
 
 // startBare starts the bare loop in a process of its own; without dir it has no disk.
@@ -72,7 +99,7 @@ func (s *server) start(cmd *exec.Cmd, up func() error) error {
 	s.cmd = cmd
 	const wait = 30 * time.Second
 	var err error
-	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if err = up(); err == nil {
 			return nil
 		}

@@ -21,6 +21,8 @@ type row struct {
 }
 
 var rows = []row{
+	{"start", "from the start on an empty directory to the first acknowledged send, ms", "<= 150", comparison.firstSend},
+	{"idle", "own memory of an idle node, MiB", "<= 40", comparison.idle},
 	{"sync", "SYNC / min(ASYNC, bare write+fdatasync of 1,024 records)", ">= 0.85", comparison.syncRate},
 	{"one", "one sender, SYNC: p50 beyond one fdatasync and one echo, µs", "<= 60", comparison.oneSender},
 	{"cpu", "server CPU per message, SYNC / bare gnet and group commit", "<= 1.3", comparison.cpu},
@@ -81,6 +83,29 @@ func (c comparison) syncRate(dir string) (float64, string, error) {
 	}
 	bare, err := floor.Sync{Dir: dir, Batch: 1024, Bytes: c.load.Bytes + recordBytes, FileMax: 256 << 20, For: c.load.For}.PerSecond()
 	return sync / min(async, bare), fmt.Sprintf("SYNC %.0f/s, ASYNC %.0f/s, bare %.0f/s", sync, async, bare), err
+}
+
+// firstSend is the time that a user waits: a process is started, and the first message, to a topic that does not exist
+// yet, is answered.
+func (c comparison) firstSend(dir string) (ms float64, figures string, err error) {
+	c.firstMessage = true
+	begin := time.Now()
+	err = c.withNode(dir, "SYNC_FLUSH", nil, func(*server) error {
+		ms = time.Since(begin).Seconds() * 1e3
+		return nil
+	})
+	return ms, fmt.Sprintf("%.0f ms", ms), err
+}
+
+// idle is a node's memory when it has taken messages and nobody wants anything any more.
+func (c comparison) idle(dir string) (mib float64, figures string, err error) {
+	c.firstMessage = true
+	err = c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) error {
+		bytes, err := host.OwnMemory(s.pid())
+		mib = float64(bytes) / (1 << 20)
+		return err
+	})
+	return mib, fmt.Sprintf("%.1f MiB", mib), err
 }
 
 func (c comparison) oneSender(dir string) (float64, string, error) {

@@ -5,6 +5,12 @@ import "ringmq/netio/wire"
 // WorkerQueue is how many requests wait for one worker at most.
 const WorkerQueue = workerQueue
 
+// ConnQueue is how many of them, the one that is served among them, are of one connection at most.
+const ConnQueue = connQueue
+
+// Workers is how many workers there are; the n-th and the (n+Workers)-th connection share one.
+const Workers = workers
+
 // SetRoute makes a test's function serve a code; undo it after the node was stopped.
 func SetRoute(code wire.Code, worker bool, serve func(c *Call) *wire.Command) (undo func()) {
 	was, known := routes[code]

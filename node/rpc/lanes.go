@@ -12,11 +12,16 @@ import (
 // The worker lane takes what may wait for the disk, so that no loop does. Administration and
 // heartbeats are small and rare, so a full lane means that the disk hangs, and saying so beats
 // queueing more. It holds at most workers × (workerQueue + 1) requests, of workerBytes in all: that is
-// four requests of the largest size, or a thousand ordinary ones.
+// four requests of the largest size, or some thousand ordinary ones.
+//
+// One connection has a quarter of its worker's places and a quarter of the bytes, so that a client that
+// asks faster than the disk answers is refused alone. Its first request is within its share whatever its size.
 const (
 	workers     = 4
-	workerQueue = 256
+	workerQueue = 1024
 	workerBytes = 64 << 20
+	connQueue   = workerQueue / 4 // the one that is served counts
+	connBytes   = workerBytes / 4
 )
 
 // lanes is the worker lane: each worker has a queue, and a connection always uses the same one.
@@ -31,10 +36,24 @@ type lanes struct {
 // job is one request on the worker lane.
 type job struct {
 	conn   *netio.Conn
+	load   *load         // of its connection
 	req    *wire.Command // a copy
 	bytes  int64
 	since  time.Time
 	handle handler
+}
+
+// load is what one connection has on the worker lane, waiting or served. Its loop adds, its worker takes
+// away.
+type load struct {
+	requests atomic.Int32
+	bytes    atomic.Int64
+}
+
+// fits tells whether a request of n bytes is within the connection's share. Loop only.
+func (o *load) fits(n int64) bool {
+	has := o.requests.Load()
+	return has == 0 || has < connQueue && o.bytes.Load()+n <= connBytes
 }
 
 func newLanes(s *Server) *lanes {
@@ -52,18 +71,35 @@ func (l *lanes) pick() int { return int(l.next.Add(1) % workers) }
 
 // put copies the request and queues it, or answers that the workers are busy. Loop only.
 func (l *lanes) put(c *netio.Conn, req *wire.Command, handle handler) {
-	j := job{conn: c, req: req, bytes: requestBytes(req), since: l.server.opts.Clock.Now(), handle: handle}
-	if l.bytes.Add(j.bytes) <= workerBytes {
-		j.req = req.Clone()
+	cl := c.State.(*client)
+	j := job{conn: c, load: &cl.load, req: req, bytes: requestBytes(req), since: l.server.opts.Clock.Now(), handle: handle}
+	if j.load.fits(j.bytes) && l.enqueue(cl.worker, j) {
+		return
+	}
+	l.server.stats.overloaded.Add(1)
+	l.answer(j, "[OVERLOAD]system busy, start flow control for a while")
+}
+
+// enqueue gives the worker a copy of the request, or reports that the lane is full.
+func (l *lanes) enqueue(worker int, j job) bool {
+	l.count(j, 1)
+	if l.bytes.Load() <= workerBytes {
+		j.req = j.req.Clone()
 		select {
-		case l.queues[c.State.(*client).worker] <- j:
-			return
+		case l.queues[worker] <- j:
+			return true
 		default:
 		}
 	}
-	l.bytes.Add(-j.bytes)
-	l.server.stats.overloaded.Add(1)
-	l.answer(j, "[OVERLOAD]system busy, start flow control for a while")
+	l.count(j, -1)
+	return false
+}
+
+// count adds j to what its connection and the lane have, or takes it away, by sign.
+func (l *lanes) count(j job, sign int64) {
+	l.bytes.Add(sign * j.bytes)
+	j.load.bytes.Add(sign * j.bytes)
+	j.load.requests.Add(int32(sign))
 }
 
 // requestBytes is about what a copy of a request takes.
@@ -93,7 +129,7 @@ func (l *lanes) work(queue chan job) {
 	defer l.done.Done()
 	for j := range queue {
 		l.serve(j)
-		l.bytes.Add(-j.bytes)
+		l.count(j, -1)
 	}
 }
 

@@ -166,10 +166,11 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// client is what the server keeps for a connection, in its State. Loop only.
+// client is what the server keeps for a connection, in its State. Loop only, but for load.
 type client struct {
 	polls  pull.Owner
 	worker int // which worker serves it: requests of one connection keep their order there
+	load   load
 }
 
 // Opened makes the connection's state.

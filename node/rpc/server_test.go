@@ -103,10 +103,12 @@ func blocker(t *testing.T) (served <-chan struct{}, release func()) {
 }
 
 // ask sends a request for codeOfTest on its own and returns where the answer comes.
-func ask(t *testing.T, c *nodetest.Client) <-chan *wire.Command {
+func ask(t *testing.T, c *nodetest.Client) <-chan *wire.Command { return askWith(t, c, nil) }
+
+func askWith(t *testing.T, c *nodetest.Client, body []byte) <-chan *wire.Command {
 	out := make(chan *wire.Command, 1)
 	go func() {
-		ans, err := c.Try(nodetest.NewRequest(codeOfTest, nil, nil))
+		ans, err := c.Try(nodetest.NewRequest(codeOfTest, nil, body))
 		if err != nil {
 			t.Error(err)
 		}
@@ -115,31 +117,73 @@ func ask(t *testing.T, c *nodetest.Client) <-chan *wire.Command {
 	return out
 }
 
-// TestFullWorkerLane: what finds no place is told so at once, and what has one is served.
-func TestFullWorkerLane(t *testing.T) {
-	served, release := blocker(t)
-	n := nodetest.Start(t, nodetest.Setup{})
-	c := n.Client()
-	first := ask(t, c)
-	<-served
-	var waiting []<-chan *wire.Command
-	for range rpc.WorkerQueue + 3 {
-		waiting = append(waiting, ask(t, c))
+// sharers connects n clients that have one worker.
+func sharers(n *nodetest.Node, count int) (cs []*nodetest.Client) {
+	for i := range count * rpc.Workers {
+		if c := n.Client(); i%rpc.Workers == 0 {
+			cs = append(cs, c)
+		}
 	}
-	nodetest.Until(t, "three are refused", func() bool { return n.Stats().Overloaded == 3 })
-	release()
-	busy := 0
-	for _, w := range append(waiting, first) {
+	return cs
+}
+
+// outcomes waits for the answers and counts those that were refused; what was not must have succeeded.
+func outcomes(t *testing.T, waiting []<-chan *wire.Command) (refused int) {
+	t.Helper()
+	for _, w := range waiting {
 		ans := <-w
 		switch {
 		case ans.Code == wire.SystemBusy && strings.HasPrefix(string(ans.Remark), "[OVERLOAD]"):
-			busy++
+			refused++
 		case ans.Code != wire.Success:
 			t.Errorf("answered %d %q", ans.Code, ans.Remark)
 		}
 	}
-	if busy != 3 {
-		t.Errorf("%d refused, want 3", busy)
+	return refused
+}
+
+// TestFullWorkerLane: what finds no place is told so at once, and what has one is served.
+func TestFullWorkerLane(t *testing.T) {
+	served, release := blocker(t)
+	n := nodetest.Start(t, nodetest.Setup{})
+	cs := sharers(n, rpc.WorkerQueue/rpc.ConnQueue+1)
+	waiting := []<-chan *wire.Command{ask(t, cs[0])}
+	<-served
+	for i := range rpc.WorkerQueue + 3 {
+		waiting = append(waiting, ask(t, cs[i%len(cs)]))
+	}
+	nodetest.Until(t, "three are refused", func() bool { return n.Stats().Overloaded == 3 })
+	release()
+	if refused := outcomes(t, waiting); refused != 3 {
+		t.Errorf("%d refused, want 3", refused)
+	}
+}
+
+// TestHoarderOfAWorker: a client that asked faster than its worker answered took all of the worker's places,
+// and heartbeats of its neighbours were refused. Now it is refused alone, beyond its own share, and has the
+// whole share again afterwards.
+func TestHoarderOfAWorker(t *testing.T) {
+	served, release := blocker(t)
+	n := nodetest.Start(t, nodetest.Setup{})
+	cs := sharers(n, 2)
+	hoarder, neighbour := cs[0], cs[1]
+	waiting := []<-chan *wire.Command{ask(t, hoarder)}
+	<-served
+	for range rpc.ConnQueue + 4 {
+		waiting = append(waiting, ask(t, hoarder))
+	}
+	nodetest.Until(t, "five are refused", func() bool { return n.Stats().Overloaded == 5 })
+	modest := ask(t, neighbour)
+	nodetest.Until(t, "the neighbour is queued", func() bool { return n.Stats().Requests == rpc.ConnQueue+6 })
+	release()
+	if ans := <-modest; ans.Code != wire.Success {
+		t.Errorf("the neighbour was answered %d %q", ans.Code, ans.Remark)
+	}
+	if refused := outcomes(t, waiting); refused != 5 {
+		t.Errorf("%d refused, want 5", refused)
+	}
+	if ans := <-ask(t, hoarder); ans.Code != wire.Success {
+		t.Errorf("afterwards it was answered %d %q", ans.Code, ans.Remark)
 	}
 }
 
@@ -163,35 +207,30 @@ func TestLateInWorkerLane(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsInWorkerLane: the lane is bounded in bytes as well.
+// TestLargeRequestsInWorkerLane: the lane is bounded in bytes as well, and so is a connection's share of it,
+// which one request of any size may use up.
 func TestLargeRequestsInWorkerLane(t *testing.T) {
 	served, release := blocker(t)
 	n := nodetest.Start(t, nodetest.Setup{})
-	c := n.Client()
-	first := ask(t, c)
+	first := n.Client()
+	waiting := []<-chan *wire.Command{ask(t, first)}
 	<-served
-	large := make([]byte, 15<<20)
-	answers := make(chan *wire.Command, 6)
-	for range cap(answers) {
-		go func() {
-			ans, err := c.Try(nodetest.NewRequest(codeOfTest, nil, large))
-			if err != nil {
-				t.Error(err)
-			}
-			answers <- ans
-		}()
+	body := make([]byte, wire.MaxFrameBytes-600) // four of them are in the bounds of the lane, but not beside another
+	large := func(c *nodetest.Client) { waiting = append(waiting, askWith(t, c, body)) }
+	refused := func(count int64, why string) {
+		t.Helper()
+		nodetest.Until(t, why, func() bool { return n.Stats().Overloaded == count })
 	}
-	for range 2 { // four of them fit
-		if ans := <-answers; ans == nil || ans.Code != wire.SystemBusy || !strings.HasPrefix(string(ans.Remark), "[OVERLOAD]") {
-			t.Fatalf("answered %+v", ans)
-		}
+	large(first)
+	refused(1, "it is more than is left of its share")
+	for i := range int64(4) { // each alone on its connection
+		large(n.Client())
+		nodetest.Until(t, "it has arrived", func() bool { return n.Stats().Requests == 3+i })
 	}
+	refused(2, "the lane is full")
 	release()
-	<-first
-	for range cap(answers) - 2 {
-		if ans := <-answers; ans == nil || ans.Code != wire.Success {
-			t.Errorf("answered %+v", ans)
-		}
+	if got := outcomes(t, waiting); got != 2 {
+		t.Errorf("%d refused, want 2", got)
 	}
 }
 

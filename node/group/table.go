@@ -7,8 +7,6 @@
 package group
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -147,7 +145,7 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("group: %w%s", err, remedy(err))
+		return nil, fmt.Errorf("group: %w", sidefile.Remedy(err, "groups"))
 	}
 	if backup {
 		t.opts.Log.Warn("groups: the file is missing or damaged, read its backup", "path", t.path)
@@ -157,14 +155,6 @@ func (t *Table) read() (*state, error) {
 		s.groups = map[string]*Config{}
 	}
 	return s, nil
-}
-
-// remedy tells what an operator can do about files that cannot be used.
-func remedy(err error) string {
-	if errors.Is(err, sidefile.ErrBroken) {
-		return "; repair one of them, or move both away to start without groups"
-	}
-	return ""
 }
 
 func parse(b []byte) (file, error) {
@@ -187,18 +177,5 @@ func (t *Table) write(s *state) error {
 	if forbidden == nil {
 		forbidden = map[string]map[string]int32{}
 	}
-	b, err := encode(file{s.version, forbidden, s.groups})
-	if err != nil {
-		return err
-	}
-	return sidefile.Write(t.fsys, t.path, b)
-}
-
-func encode(f file) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "\t")
-	err := e.Encode(f)
-	return b.Bytes(), err
+	return sidefile.WriteJSON(t.fsys, t.path, file{s.version, forbidden, s.groups})
 }

@@ -1,8 +1,6 @@
 package offset
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,7 +52,7 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 		return wire.Unmarshal(b, &f)
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("offset: %w%s", err, remedy(err))
+		return nil, fmt.Errorf("offset: %w", sidefile.Remedy(err, "consumer offsets"))
 	}
 	if backup {
 		o.Log.Warn("consumer offsets: the file is missing or damaged, read its backup", "path", path)
@@ -63,14 +61,6 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 	t.groups.Store(t.group(f.Offsets))
 	t.pull = t.keyed(f.Pull)
 	return t, nil
-}
-
-// remedy tells what an operator can do about files that cannot be used.
-func remedy(err error) string {
-	if errors.Is(err, sidefile.ErrBroken) {
-		return "; repair one of them, or move both away to start without consumer offsets"
-	}
-	return ""
 }
 
 // keyed splits the keys of a table of the file. What is no topic@group belongs to nobody and is dropped.
@@ -120,11 +110,7 @@ func (t *Table) Persist() error {
 	}
 	t.version.Counter++
 	t.version.Timestamp = t.opts.Now().UnixMilli()
-	b, err := encode(t.file())
-	if err == nil {
-		err = sidefile.Write(t.fsys, t.path, b)
-	}
-	if err != nil {
+	if err := sidefile.WriteJSON(t.fsys, t.path, t.file()); err != nil {
 		return fmt.Errorf("offset: persist %s: %w", t.path, err)
 	}
 	t.persisted = changes
@@ -149,13 +135,4 @@ func (t *Table) file() file {
 		f.Pull[k.String()] = offs
 	}
 	return f
-}
-
-func encode(f file) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "\t")
-	err := e.Encode(f)
-	return b.Bytes(), err
 }

@@ -1,8 +1,6 @@
 package topic
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,7 +60,7 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("topic: %w%s", err, remedy(err))
+		return nil, fmt.Errorf("topic: %w", sidefile.Remedy(err, "topics"))
 	}
 	if backup {
 		t.opts.Log.Warn("topics: the file is missing or damaged, read its backup", "path", t.path)
@@ -70,20 +68,8 @@ func (t *Table) read() (*state, error) {
 	return &state{f.Topics, f.DataVersion}, nil
 }
 
-// remedy tells what an operator can do about files that cannot be used.
-func remedy(err error) string {
-	if errors.Is(err, sidefile.ErrBroken) {
-		return "; repair one of them, or move both away to start without topics"
-	}
-	return ""
-}
-
 func (t *Table) write(s *state) error {
-	b, err := encode(file{s.version, s.topics})
-	if err != nil {
-		return err
-	}
-	return sidefile.Write(t.fsys, t.path, b)
+	return sidefile.WriteJSON(t.fsys, t.path, file{s.version, s.topics})
 }
 
 // parse reads the stock file, whose members may be missing: Java's defaults stand in for them.
@@ -110,13 +96,4 @@ func parse(b []byte) (file, error) {
 // SetDefaults gives c what the stock broker's class is born with: it stands in for members that are missing.
 func (c *Config) SetDefaults() {
 	*c = Config{ReadQueues: 16, WriteQueues: 16, Perm: PermRead | PermWrite, FilterType: SingleTag}
-}
-
-func encode(f file) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "\t")
-	err := e.Encode(f)
-	return b.Bytes(), err
 }

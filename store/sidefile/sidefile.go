@@ -13,6 +13,8 @@
 package sidefile
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +45,19 @@ func Write(fsys vfs.FS, name string, data []byte) error {
 		return fmt.Errorf("sidefile: replace %s: %w", name, err)
 	}
 	return nil
+}
+
+// WriteJSON is Write for the tables that people and stock brokers read as well: indented by tabs, one member a
+// line, no character escaped that JSON allows.
+func WriteJSON(fsys vfs.FS, name string, table any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "\t")
+	if err := e.Encode(table); err != nil {
+		return fmt.Errorf("sidefile: encode %s: %w", name, err)
+	}
+	return Write(fsys, name, b.Bytes())
 }
 
 func writeTemp(fsys vfs.FS, temp string, data []byte) error {
@@ -100,6 +115,15 @@ func Read(fsys vfs.FS, name string, valid func([]byte) error) (data []byte, used
 		}
 	}
 	return backup, true, nil
+}
+
+// Remedy adds to an ErrBroken of Read what an operator can do about it; contents names what the file held.
+// Other errors are returned as they are.
+func Remedy(err error, contents string) error {
+	if !errors.Is(err, ErrBroken) {
+		return err
+	}
+	return fmt.Errorf("%w; repair one of them, or move both away to start without %s", err, contents)
 }
 
 // load returns usable contents, or in bad why they are not; neither means that there is no such file.

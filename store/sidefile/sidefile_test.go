@@ -208,6 +208,37 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestWriteJSON: people read and edit these files, and so do stock brokers: one member a line, and signs of
+// markup stay what they are.
+func TestWriteJSON(t *testing.T) {
+	d := newDisk(t, 1)
+	if err := WriteJSON(d, name, map[string]any{"b": "<&>", "a": map[int]int{1: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := get(t, d, name), "{\n\t\"a\": {\n\t\t\"1\": 2\n\t},\n\t\"b\": \"<&>\"\n}\n"; got != want {
+		t.Errorf("the file holds %s, want %s", got, want)
+	}
+	if err := WriteJSON(d, name, func() {}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("what is no JSON: %v", err)
+	}
+	if got := get(t, d, name); !strings.HasPrefix(got, "{\n") {
+		t.Errorf("a table that cannot be encoded changed the file: %s", got)
+	}
+}
+
+// TestRemedy: who has to decide is told what there is to decide; other errors say nothing about contents.
+func TestRemedy(t *testing.T) {
+	d := newDisk(t, 1)
+	put(t, d, name, "torn")
+	_, _, err := Read(d, name, valid)
+	if got := Remedy(err, "topics"); !errors.Is(got, ErrBroken) || !strings.HasSuffix(got.Error(), "or move both away to start without topics") {
+		t.Errorf("%v", got)
+	}
+	if got := Remedy(fs.ErrPermission, "topics"); got != fs.ErrPermission {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestReadTrouble: a file that cannot be read is not taken for a damaged one.
 func TestReadTrouble(t *testing.T) {
 	d := newDisk(t, 1)

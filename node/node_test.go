@@ -53,6 +53,23 @@ func TestStopAndStart(t *testing.T) {
 	}
 }
 
+// stopHeld stops a node whose flushes are held, and lets them go once it has begun to stop.
+func stopHeld(t *testing.T, n *nodetest.Node, disk *memfs.FS) {
+	t.Helper()
+	addr, _ := n.NamesrvAddr()
+	names := nodetest.Dial(t, addr.String())
+	stopped := make(chan error, 1)
+	go func() { stopped <- n.TryStop() }()
+	nodetest.Until(t, "the broker is out of the routes, or the name server has ended", func() bool {
+		ans, err := names.Try(nodetest.NewRequest(wire.GetRouteInfoByTopic, &wire.GetRouteRequest{Topic: "T"}, nil))
+		return err != nil || ans.Code == wire.TopicNotExist
+	})
+	disk.ReleaseAll()
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestStopFinishesWhatIsOwed: clients are sent elsewhere first, and a message that was taken before
 // the stop is acknowledged when it is on the disk.
 func TestStopFinishesWhatIsOwed(t *testing.T) {
@@ -63,17 +80,7 @@ func TestStopFinishesWhatIsOwed(t *testing.T) {
 	disk.HoldFlushes()
 	owed := try(t, c, nodetest.SendHeader("T", 0))
 	disk.WaitHeld(1)
-	addr, _ := n.NamesrvAddr()
-	names := nodetest.Dial(t, addr.String())
-	stopped := make(chan error, 1)
-	go func() { stopped <- n.TryStop() }()
-	nodetest.Until(t, "the broker is out of the routes", func() bool {
-		return names.Ask(wire.GetRouteInfoByTopic, &wire.GetRouteRequest{Topic: "T"}, nil).Code == wire.TopicNotExist
-	})
-	disk.ReleaseAll()
-	if err := <-stopped; err != nil {
-		t.Fatal(err)
-	}
+	stopHeld(t, n, disk)
 	if ans := <-owed; ans == nil || ans.Code != wire.Success {
 		t.Errorf("the owed answer is %+v", ans)
 	}
@@ -155,32 +162,6 @@ func route(t *testing.T, n *nodetest.Node, topic string) (r wire.RouteData) {
 		t.Fatal(err)
 	}
 	return r
-}
-
-// TestNoWaitAnswersBeforeTheFlush: WAIT=false is answered when the message is written, and shown to
-// consumers only when it is on the disk.
-func TestNoWaitAnswersBeforeTheFlush(t *testing.T) {
-	disk := memfs.New(1)
-	n := nodetest.Start(t, nodetest.Setup{FS: disk})
-	c := n.Client()
-	c.Send("T", 0, "x")
-	disk.HoldFlushes()
-	h := nodetest.SendHeader("T", 0)
-	h.Properties = []byte("WAIT\x01false\x02")
-	const unflushed = 4 // the first one or two begin a flush, which then holds up none of the others
-	for range unflushed {
-		if ans := <-try(t, c, h); ans == nil || ans.Code != wire.Success {
-			t.Errorf("answered %+v", ans)
-		}
-	}
-	if records, _ := c.Pull("G", "T", 0, 0); len(records) != 1 {
-		t.Errorf("%d messages are visible before the flush, want 1", len(records))
-	}
-	disk.ReleaseAll()
-	nodetest.Until(t, "the messages are visible", func() bool {
-		records, _ := c.Pull("G", "T", 0, 0)
-		return len(records) == 1+unflushed
-	})
 }
 
 // TestSecondNodeIsRefused: one directory serves one node, and the complaint says so.

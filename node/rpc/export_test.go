@@ -11,6 +11,9 @@ const ConnQueue = connQueue
 // Workers is how many workers there are; the n-th and the (n+Workers)-th connection share one.
 const Workers = workers
 
+// NoticeEvery is how often the members of a group are told of changes at most.
+const NoticeEvery = noticeEvery
+
 // SetRoute makes a test's function serve a code; undo it after the node was stopped.
 func SetRoute(code wire.Code, worker bool, serve func(c *Call) *wire.Command) (undo func()) {
 	was, known := routes[code]

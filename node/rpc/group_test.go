@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"ringmq/netio/wire"
 	"ringmq/node/group"
 	"ringmq/node/nodetest"
+	"ringmq/node/rpc"
 )
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -37,6 +39,9 @@ func told(t *testing.T, c *nodetest.Client, name string) {
 	}
 }
 
+// rest lets the time pass in which members are not told again.
+func rest(n *nodetest.Node) { n.Clock.Advance(rpc.NoticeEvery) }
+
 // TestGroupStory: members join and leave in each way there is, and the others hear of it at once.
 func TestGroupStory(t *testing.T) {
 	n := nodetest.Start(t, nodetest.Setup{})
@@ -45,6 +50,7 @@ func TestGroupStory(t *testing.T) {
 
 	beat(t, a, "a", "G", nil)
 	told(t, a, "G")
+	rest(n)
 	if got := members(t, a, "G"); !slices.Equal(got, []string{"a"}) {
 		t.Fatalf("members %v", got)
 	}
@@ -55,10 +61,12 @@ func TestGroupStory(t *testing.T) {
 	beat(t, b, "b", "G", nil)
 	told(t, a, "G")
 	told(t, b, "G")
+	rest(n)
 	beat(t, d, "d", "G", nil)
 	told(t, a, "G")
 	told(t, b, "G")
 	told(t, d, "G")
+	rest(n)
 	if got := members(t, a, "G"); !slices.Equal(got, []string{"a", "b", "d"}) {
 		t.Fatalf("members %v", got)
 	}
@@ -66,10 +74,42 @@ func TestGroupStory(t *testing.T) {
 	b.Must(wire.UnregisterClient, &wire.UnregisterRequest{ClientID: "b", ConsumerGroup: "G"}, nil)
 	told(t, a, "G")
 	told(t, d, "G")
+	rest(n)
 	d.Close()
 	told(t, a, "G")
 	if got := members(t, a, "G"); !slices.Equal(got, []string{"a"}) {
 		t.Fatalf("members %v", got)
+	}
+}
+
+// TestManyJoinAtOnce: each member of a large group was told of each that came after it, half a million times in
+// all when a thousand came together. The first change is told at once; those that follow closely are told
+// together, once, and whoever is there then is told.
+func TestManyJoinAtOnce(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	first := n.Client()
+	newTopic(t, first, "T", "")
+	beat(t, first, "first", "G", nil)
+	told(t, first, "G")
+	var others []*nodetest.Client
+	for i := range 20 {
+		others = append(others, n.Client())
+		beat(t, others[i], fmt.Sprint(i), "G", nil)
+	}
+	beat(t, first, "first", "Other", nil) // another group has its own time
+	told(t, first, "Other")               // and nothing of G before
+	rest(n)
+	for _, c := range append(others, first) {
+		told(t, c, "G")
+	}
+	rest(n)
+	beat(t, others[0], "0", "Other", nil)
+	for _, c := range []*nodetest.Client{first, others[0]} {
+		told(t, c, "Other") // and G only once
+	}
+	others[1].Close()
+	for _, c := range append(others[2:], first, others[0]) {
+		told(t, c, "G") // at once again
 	}
 }
 
@@ -82,6 +122,7 @@ func TestSilentMemberExpires(t *testing.T) {
 	n.Clock.Advance(group.ExpireAfter / 2)
 	beat(t, c, "c", "G", nil)
 	told(t, c, "G")
+	rest(n)
 	n.Clock.Advance(group.ExpireAfter/2 + group.ExpireAfter/4)
 	told(t, c, "G")
 	if got := members(t, c, "G"); !slices.Equal(got, []string{"c"}) {

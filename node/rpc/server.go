@@ -114,6 +114,8 @@ type Server struct {
 	added  []byte // the properties that every single message gets
 	lanes  *lanes
 
+	notices notices // of groups whose members changed
+
 	// Stored by anyone, loaded by the loops.
 	closing atomic.Bool  // sends are refused: the node is about to stop
 	opaque  atomic.Int32 // of the last request sent to a client
@@ -146,6 +148,7 @@ func New(o Options) (*Server, error) {
 	}
 	s := &Server{opts: o, region: []byte(o.Region), added: addedProps(o)}
 	s.lanes = newLanes(s)
+	s.notices = notices{tell: s.tellChanged, wait: o.Clock.AfterFunc, lately: map[string]*notice{}}
 	return s, nil
 }
 
@@ -155,7 +158,10 @@ func (s *Server) RefuseSends() { s.closing.Store(true) }
 
 // Stop ends the workers; requests that still wait for one are dropped. Call it after the listeners
 // were stopped.
-func (s *Server) Stop() { s.lanes.stop() }
+func (s *Server) Stop() {
+	s.lanes.stop()
+	s.notices.stop()
+}
 
 // Stats returns the counters. Any goroutine may call it.
 func (s *Server) Stats() Stats {

@@ -18,9 +18,7 @@ import (
 var version = "unknown"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := rootCommand().ExecuteContext(ctx); err != nil {
+	if err := rootCommand().ExecuteContext(untilSignal()); err != nil {
 		code := 1
 		var e *exit
 		if errors.As(err, &e) {
@@ -29,9 +27,24 @@ func main() {
 		if text := err.Error(); text != "" {
 			fmt.Fprintln(os.Stderr, "ringmq:", text)
 		}
-		stop()
 		os.Exit(code)
 	}
+}
+
+// untilSignal returns a context that ends with the first SIGINT or SIGTERM, so that the command finishes what it
+// owes. Whoever sends a second one has waited for that long enough: it ends the process at once.
+func untilSignal() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		second := <-signals
+		fmt.Fprintf(os.Stderr, "ringmq: %v a second time: ended at once, what was not finished is left to the next start\n", second)
+		os.Exit(128 + int(second.(syscall.Signal)))
+	}()
+	return ctx
 }
 
 // exit ends the process with a code that tells a script more than that something failed.

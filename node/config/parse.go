@@ -127,8 +127,8 @@ func (p *parser) unknown(name string) {
 
 func (p *parser) config() Config {
 	c := Config{
-		Cluster: p.text("brokerClusterName"),
-		Broker:  cmp.Or(p.text("brokerName"), p.env.Hostname, "broker"),
+		Cluster: p.name("brokerClusterName"),
+		Broker:  cmp.Or(p.name("brokerName"), p.env.Hostname, "broker"),
 		Dir:     cmp.Or(p.text("storePathRootDir"), path.Join(p.env.Home, "store")),
 
 		Perm:               topic.Perm(p.number("brokerPermission", 0, 7)),
@@ -139,7 +139,7 @@ func (p *parser) config() Config {
 		BrokerTopic:        p.yes("brokerTopicEnable"),
 		ReviveQueues:       int32(p.number("reviveQueueNum", 1, 65535)),
 		TimerWheel:         p.yes("timerWheelEnable"),
-		RegionID:           p.text("regionId"),
+		RegionID:           p.name("regionId"),
 		TraceOn:            p.yes("traceOn"),
 		LitePull:           p.yes("litePullMessageEnable"),
 		RejectPullConsumer: p.yes("rejectPullConsumerEnable"),
@@ -152,7 +152,7 @@ func (p *parser) config() Config {
 		RegisterTimeout: p.ms("registerBrokerTimeoutMills", 100),
 	}
 	if p.yes("traceTopicEnable") {
-		c.TraceTopic = p.text("msgTraceTopicName")
+		c.TraceTopic = p.name("msgTraceTopicName")
 	}
 	p.writing(&c)
 	p.retaining(&c)

@@ -289,6 +289,22 @@ func TestWrongAddresses(t *testing.T) {
 	}
 }
 
+// TestNamesCanBePrinted: a control byte in a name went into routes, metrics and the properties of messages, where some of
+// them are separators.
+func TestNamesCanBePrinted(t *testing.T) {
+	for _, key := range []string{"brokerClusterName", "brokerName", "regionId", "msgTraceTopicName"} {
+		for value, quoted := range map[string]string{`a\u0001b`: `"a\x01b"`, `a\nb`: `"a\nb"`, `a\u007f`: `"a\x7f"`, "a\xffb": `"a`} {
+			_, _, err := Parse([]byte("traceTopicEnable=true\n"+key+"="+value), env(), nil)
+			if err == nil || !strings.HasPrefix(err.Error(), "broker.conf: "+key+"="+quoted) || !strings.Contains(err.Error(), "can be printed") {
+				t.Errorf("%s=%s: %v", key, value, err)
+			}
+		}
+	}
+	if c := good(t, "brokerName=Bröker nr. 1", env()); c.Broker != "Bröker nr. 1" {
+		t.Errorf("name %q", c.Broker)
+	}
+}
+
 func TestSwitchedOff(t *testing.T) {
 	c := good(t, "adminListen=\nnamesrvListenPort=0", env())
 	if c.AdminListen != "" || c.NamesrvListen != "" {

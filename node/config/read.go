@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // value is one setting as it was given.
@@ -34,14 +36,34 @@ func (r *reader) text(name string) string {
 
 func (r *reader) given(name string) bool { return r.values[name].text != "" }
 
+// name returns a text that goes into routes, messages and pages of others: it is what can be printed.
+func (r *reader) name(name string) string {
+	text := r.text(name)
+	if strings.ContainsFunc(text, unprintable) {
+		r.complain(name, "only characters that can be printed")
+	}
+	return text
+}
+
 // complain names where a value stands, the value, and what is wanted instead.
 func (r *reader) complain(name, want string) {
 	v, ok := r.values[name]
 	if !ok {
 		v = value{text: keys[name].standard, from: "default", name: name}
 	}
-	r.bad = append(r.bad, fmt.Errorf("%s: %s=%s: want %s", v.from, v.name, v.text, want))
+	r.bad = append(r.bad, fmt.Errorf("%s: %s=%s: want %s", v.from, v.name, printable(v.text), want))
 }
+
+// printable is text as it is, or quoted where a terminal would not show it.
+func printable(text string) string {
+	if strings.ContainsFunc(text, unprintable) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// unprintable is also true for what is no UTF-8.
+func unprintable(c rune) bool { return c == utf8.RuneError || !unicode.IsPrint(c) }
 
 func (r *reader) err() error {
 	slices.SortStableFunc(r.bad, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })

@@ -1,6 +1,10 @@
 package rpc
 
-import "ringmq/netio/wire"
+import (
+	"strconv"
+
+	"ringmq/netio/wire"
+)
 
 // lane is where a request's handler runs.
 type lane uint8
@@ -47,5 +51,9 @@ func (s *Server) route(code wire.Code) route {
 }
 
 func (s *Server) notSupported(c *Call) *wire.Command {
-	return c.Failf(wire.RequestCodeNotSupported, "request code %d (%v) is not supported by this broker", c.Req.Code, c.Req.Code)
+	code := strconv.Itoa(int(c.Req.Code))
+	if name := c.Req.Code.String(); name != code {
+		code += " (" + name + ")"
+	}
+	return c.Failf(wire.RequestCodeNotSupported, "request code %s is not supported by this broker", code)
 }

@@ -44,7 +44,7 @@ type Node struct {
 }
 
 // stopWait bounds how long a test waits for a node to stop.
-const stopWait = 10 * time.Second
+const stopWait = time.Minute
 
 // Start starts a node, which is stopped when the test ends.
 func Start(t testing.TB, s Setup) *Node {

@@ -151,6 +151,9 @@ func TestStoreFailure(t *testing.T) {
 	if n.Err() == nil {
 		t.Error("the node has no complaint")
 	}
+	if log := n.Log.String(); strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "the disk is gone") {
+		t.Error("want one complaint in the log, with the reason")
+	}
 	n.Kill()
 }
 

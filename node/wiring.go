@@ -39,11 +39,10 @@ func (n *Node) storeOptions() store.Options {
 	return o
 }
 
-// storeFailed runs on the store's writer, once, when nothing can be stored any more: who waits is
-// told, health turns red, and the routes lose the write permission. Reads go on. The node may still be
+// storeFailed runs on the store's writer, once, when nothing can be stored any more, which the store has logged: who
+// waits is told, health turns red, and the routes lose the write permission. Reads go on. The node may still be
 // starting, or stopping already: the name servers are told by a goroutine that lives in between.
 func (n *Node) storeFailed(err error) {
-	n.log.Error("node: the store has failed; nothing is stored until the node is started again", "error", err)
 	n.noWrite.Store(true)
 	if broker := n.broker.Load(); broker != nil {
 		failOwed(broker, err)

@@ -255,7 +255,8 @@ func (n *Node) every(d time.Duration, run func(tick <-chan time.Time)) {
 
 // Stop ends the node: producers are sent elsewhere, what is owed is finished, everything is flushed.
 // Where ctx ends first, the rest is cut short and said in the error; what was acknowledged is safe
-// in any case. Nothing of the node runs afterwards.
+// in any case. Nothing of the node runs afterwards, unless a request hangs: it may still write, so the
+// directory stays locked until the process ends or a second Stop finds the request served.
 func (n *Node) Stop(ctx context.Context) error {
 	n.ready.Store(false)
 	n.rpc.RefuseSends()
@@ -266,10 +267,13 @@ func (n *Node) Stop(ctx context.Context) error {
 	return n.shut(ctx)
 }
 
+// abandonWait is how long a failed start waits for the few who were served already.
+const abandonWait = time.Second
+
 // abandon ends what start had started.
 func (n *Node) abandon() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // nobody was served yet: nothing to wait for
+	ctx, cancel := context.WithTimeout(context.Background(), abandonWait)
+	defer cancel()
 	if n.registrar != nil {
 		n.registrar.Stop(ctx)
 	}
@@ -282,8 +286,9 @@ func (n *Node) shut(ctx context.Context) error {
 	if broker := n.broker.Load(); broker != nil {
 		errs = append(errs, broker.Stop(ctx))
 	}
+	var hangs error
 	if n.rpc != nil {
-		n.rpc.Stop()
+		hangs = n.rpc.Stop(ctx)
 	}
 	if n.namesrvNet != nil {
 		errs = append(errs, n.namesrvNet.Stop(ctx))
@@ -292,7 +297,8 @@ func (n *Node) shut(ctx context.Context) error {
 		n.cancel()
 	}
 	n.background.Wait()
-	if n.store != nil {
+	errs = append(errs, hangs)
+	if n.store != nil && hangs == nil {
 		errs = append(errs, n.store.Close())
 	}
 	if n.admin != nil {

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +31,9 @@ type lanes struct {
 	server *Server
 	queues [workers]chan job
 	next   atomic.Uint32
-	bytes  atomic.Int64 // of the requests that wait or are served
+	load   // of all connections
 	done   sync.WaitGroup
+	closed sync.Once
 }
 
 // job is one request on the worker lane.
@@ -43,8 +46,8 @@ type job struct {
 	handle handler
 }
 
-// load is what one connection has on the worker lane, waiting or served. Its loop adds, its worker takes
-// away.
+// load is what one connection has on the worker lane, or all of them have: waiting or served. Loops add, workers
+// take away.
 type load struct {
 	requests atomic.Int32
 	bytes    atomic.Int64
@@ -97,9 +100,10 @@ func (l *lanes) enqueue(worker int, j job) bool {
 
 // count adds j to what its connection and the lane have, or takes it away, by sign.
 func (l *lanes) count(j job, sign int64) {
-	l.bytes.Add(sign * j.bytes)
-	j.load.bytes.Add(sign * j.bytes)
-	j.load.requests.Add(int32(sign))
+	for _, o := range [...]*load{&l.load, j.load} {
+		o.bytes.Add(sign * j.bytes)
+		o.requests.Add(int32(sign))
+	}
 }
 
 // requestBytes is about what a copy of a request takes.
@@ -143,12 +147,30 @@ func (l *lanes) serve(j job) {
 	l.server.post(j.conn, j.req, l.server.run(j.handle, &c))
 }
 
-// stop ends the workers after what they have; nobody may put any more.
-func (l *lanes) stop() {
-	for _, q := range l.queues {
-		close(q)
+// stop ends the workers after what they have; nobody may put any more. A worker that hangs is left behind when
+// ctx ends.
+func (l *lanes) stop(ctx context.Context) error {
+	l.closed.Do(func() {
+		for _, q := range l.queues {
+			close(q)
+		}
+	})
+	ended := make(chan struct{})
+	go func() {
+		l.done.Wait()
+		close(ended)
+	}()
+	for {
+		select {
+		case <-ended:
+			return nil
+		case <-ctx.Done():
+		}
+		if left := l.requests.Load(); left > 0 {
+			return fmt.Errorf("rpc: stop: %d requests that wait for the disk are not served to their end: %w", left, ctx.Err())
+		}
+		ctx = context.Background() // there is nothing that a worker could hang in
 	}
-	l.done.Wait()
 }
 
 // maxRounds is how many things a request may lack, one after the other: topic, group, dead letter topic.

@@ -11,6 +11,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -156,11 +157,12 @@ func New(o Options) (*Server, error) {
 // another broker while this one finishes what it owes. Any goroutine.
 func (s *Server) RefuseSends() { s.closing.Store(true) }
 
-// Stop ends the workers; requests that still wait for one are dropped. Call it after the listeners
-// were stopped.
-func (s *Server) Stop() {
-	s.lanes.stop()
+// Stop ends the workers after the requests that they have. Call it after the listeners were stopped. An error
+// says that a request hangs, most likely on the disk, and ctx ended: its worker is left behind and may still
+// write. Stop may be called again then.
+func (s *Server) Stop(ctx context.Context) error {
 	s.notices.stop()
+	return s.lanes.stop(ctx)
 }
 
 // Stats returns the counters. Any goroutine may call it.

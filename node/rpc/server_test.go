@@ -1,6 +1,8 @@
 package rpc_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"ringmq/netio/wire"
 	"ringmq/node/nodetest"
 	"ringmq/node/rpc"
+	"ringmq/store/vfs"
 )
 
 // codeOfTest is a code that nobody uses.
@@ -186,6 +189,29 @@ func TestHoarderOfAWorker(t *testing.T) {
 	if ans := <-ask(t, hoarder); ans.Code != wire.Success {
 		t.Errorf("afterwards it was answered %d %q", ans.Code, ans.Remark)
 	}
+}
+
+// TestStopWithAHangingWorker: a request that hangs held up the stop for ever. Now the stop ends with its time and says
+// what it left behind, and the directory stays locked: the request may still write there. Once it has come back the
+// node can be stopped for good.
+func TestStopWithAHangingWorker(t *testing.T) {
+	served, release := blocker(t)
+	n := nodetest.Start(t, nodetest.Setup{})
+	if err := n.Client().Oneway(nodetest.NewRequest(codeOfTest, nil, nil)); err != nil {
+		t.Fatal(err)
+	}
+	<-served
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := n.Node.Stop(ctx); err == nil || !strings.Contains(err.Error(), "1 requests") {
+		t.Errorf("stop: %v, want a complaint about one request", err)
+	}
+	if _, err := nodetest.TryStart(t, nodetest.Setup{FS: n.FS}); !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("another node beside a request that may still write: %v", err)
+	}
+	release()
+	n.Stop()
+	nodetest.Start(t, nodetest.Setup{FS: n.FS})
 }
 
 // TestLateInWorkerLane: a request that waited too long is not served any more, since its client has

@@ -7,7 +7,7 @@ import (
 )
 
 // Start begins to take appends at end, which is durable and followed by zeros. In an empty log the
-// first segment is made before Start returns, so that a full disk is told at once.
+// first segment is made before Start returns, so that a full disk is told at once. Close follows in any case.
 func (l *Log) Start(end int64) error {
 	if err := l.clearDrafts(); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (l *Log) Start(end int64) error {
 	l.durableTo.Store(end)
 	if l.current == nil {
 		if l.next, err = l.makeSegment(end); err != nil {
-			return errors.Join(fmt.Errorf("store: %w", err), engine.Close(), staging.mem.Close())
+			return fmt.Errorf("store: %w", err) // Close ends the engine and gives the staging back
 		}
 		l.spare.askedFor = end
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/checkpoint"
 	"ringmq/store/internal/log"
 	"ringmq/store/vfs"
@@ -35,6 +36,10 @@ var (
 
 // ErrOffset means that a physical offset is not inside the visible log.
 var ErrOffset = log.ErrOffset
+
+// ErrNoIndex means that messages cannot be looked up by key: the index is switched off (Options.NoIndex), or the log
+// is damaged and held.
+var ErrNoIndex = derive.ErrNoIndex
 
 // What Open refuses by; the text has path, reason and remedy.
 var (

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+
 	"ringmq/store/internal/derive/index"
 	"ringmq/store/record"
 )
@@ -29,8 +31,8 @@ type Lookup struct {
 }
 
 // Find returns the messages that have a key. The index lacks the newest for some milliseconds, and older
-// ones while it catches up after a start (Stats.Indexed). Find reads files and may take long. Any goroutine
-// may call it.
+// ones while it catches up after a start (Stats.Indexed). ErrNoIndex if there is none. Find reads files and may
+// take long. Any goroutine may call it.
 func (s *Store) Find(q Query) (Lookup, error) {
 	wanted := index.Query{Topic: q.Topic, Key: q.Key, Tags: q.Tags, Max: q.Max, BeginMs: q.BeginMs, EndMs: q.EndMs}
 	if !q.Hashed {
@@ -48,14 +50,42 @@ func (s *Store) Find(q Query) (Lookup, error) {
 	return Lookup{Offsets: offsets, NewestOffset: newest.Offset, NewestMs: newest.StoreMs}, nil
 }
 
-// readRecord reads the record at at into buf, or memory that is larger; nothing if there is none any more.
-func (s *Store) readRecord(buf []byte, at int64) []byte {
-	var head [4]byte
-	if s.ReadAt(head[:], at) != nil {
-		return buf[:0]
+// Record returns the message at a physical offset of the visible log, as bytes, verified. Any offset may be
+// asked for: ErrOffset where no message begins. It reads a file and may take long. Any goroutine may call it.
+func (s *Store) Record(at int64) ([]byte, error) {
+	n, err := s.recordBytes(at)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	if err := s.ReadAt(b, at); err != nil {
+		return nil, err
+	}
+	var r record.Record
+	if err := record.Verify(b, at, &r); err != nil {
+		return nil, fmt.Errorf("%w: no message begins at %d: %w", ErrOffset, at, err)
+	}
+	return b, nil
+}
+
+// recordBytes returns the size of the record at at by its head, which must stand there; ErrOffset otherwise. Nobody is
+// made to reserve memory for a size that some bytes inside a message seem to say.
+func (s *Store) recordBytes(at int64) (int64, error) {
+	var head [headBytes]byte
+	if err := s.ReadAt(head[:], at); err != nil {
+		return 0, err
 	}
 	n := int64(be32(head[:]))
-	if n > s.o.SegmentBytes {
+	if !isHead(head[:], at) || n < headBytes || n > s.o.SegmentBytes || at+n > s.readable.Load() {
+		return 0, fmt.Errorf("%w: no message begins at %d", ErrOffset, at)
+	}
+	return n, nil
+}
+
+// readRecord reads the record at at into buf, or memory that is larger; nothing if there is none any more.
+func (s *Store) readRecord(buf []byte, at int64) []byte {
+	n, err := s.recordBytes(at)
+	if err != nil {
 		return buf[:0]
 	}
 	if int64(cap(buf)) < n {

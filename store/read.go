@@ -180,9 +180,13 @@ func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) 
 	if errors.Is(err, ErrOffset) { // across two segments: no record does that
 		return false, nil
 	}
+	return be32(head[:]) == uint32(e.Size) && isHead(head[:], e.Offset), err
+}
+
+// isHead tells whether the head of a record that stands at off says so itself.
+func isHead(head []byte, off int64) bool {
 	magic := be32(head[4:])
-	return be32(head[:]) == uint32(e.Size) && be64(head[28:]) == uint64(e.Offset) &&
-		(magic == record.MagicV1 || magic == record.MagicV2), err
+	return be64(head[28:]) == uint64(off) && (magic == record.MagicV1 || magic == record.MagicV2)
 }
 
 // headBytes is the part of a record that has size, magic, own offset and store time (package record).
@@ -194,7 +198,7 @@ func be64(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 // Range returns n bytes of the visible log from off as something that can be sent from the file. The
 // caller must Release it. ErrOffset if they are not all visible, or not all in one segment.
 func (s *Store) Range(off int64, n int) (uring.FileRange, error) {
-	if off < 0 || n < 0 || off+int64(n) > s.readable.Load() {
+	if off < 0 || n < 0 || off > s.readable.Load()-int64(n) {
 		return uring.FileRange{}, fmt.Errorf("%w: %d bytes at %d, visible up to %d", ErrOffset, n, off, s.readable.Load())
 	}
 	if h, ok := s.found.hole(off, n); ok {

@@ -139,7 +139,7 @@ func parseHex(t *testing.T, text string, c *wire.Command) {
 }
 
 func (e *exchange) replay(t *testing.T) {
-	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{"brokerName": "broker-a", "maxMessageSize": "65536"}})
+	n := nodetest.Start(t, nodetest.Setup{Clock: e.clock(), Config: map[string]string{"brokerName": "broker-a", "maxMessageSize": "65536"}})
 	c := n.Client()
 	e.prepare(t, c)
 	req := e.req.Clone()
@@ -223,6 +223,15 @@ func kinds(c *wire.Command) map[string]string {
 	return m
 }
 
+// clock shows a time that the request asks for messages of.
+func (e *exchange) clock() *nodetest.Clock {
+	clock := nodetest.NewClock()
+	if end, err := strconv.ParseInt(e.req.Text("endTimestamp"), 10, 64); err == nil && end < clock.Now().UnixMilli() {
+		clock.Advance(time.UnixMilli(end - 1000).Sub(clock.Now()))
+	}
+	return clock
+}
+
 // prepare makes the topics, messages, members and offsets that the request relies on.
 func (e *exchange) prepare(t *testing.T, c *nodetest.Client) {
 	name, group := e.req.Text("topic"), e.req.Text("consumerGroup")
@@ -248,6 +257,14 @@ func (e *exchange) prepare(t *testing.T, c *nodetest.Client) {
 	case wire.GetConsumerListByGroup:
 		if e.ans.Code == wire.Success {
 			beat(t, c, "c", group, nil)
+		}
+	case wire.QueryMessage:
+		if e.ans.Code == wire.Success {
+			e.prepareLookUp(t, c, name)
+		}
+	case wire.ViewMessageByID:
+		if e.ans.Code == wire.Success {
+			e.prepareView(t, c)
 		}
 	case wire.LockBatchMQ:
 		if e.Scenario == "lock by another" {
@@ -297,6 +314,31 @@ func (e *exchange) preparePull(t *testing.T, c *nodetest.Client, name, group str
 			sub.SubVersion--
 		}
 	})
+}
+
+// prepareLookUp sends the message that is asked for, and waits for the index.
+func (e *exchange) prepareLookUp(t *testing.T, c *nodetest.Client, name string) {
+	prop := map[string]string{"K": "KEYS", "U": "UNIQ_KEY", "T": "TAGS"}[e.req.Text("indexType")]
+	sendKeyed(t, c, name, "x", prop, e.req.Text("key"))
+	sendKeyed(t, c, name, "x", "KEYS", "last")
+	indexed(t, c, name, "last")
+}
+
+// prepareView sends messages until one begins where the stock broker had one.
+func (e *exchange) prepareView(t *testing.T, c *nodetest.Client) {
+	at, err := strconv.Atoi(e.req.Text("offset"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newTopic(t, c, "Filler", "")
+	if at > 0 {
+		sendKeyed(t, c, "Filler", "x")
+		size := int(sendKeyed(t, c, "Filler", "x")) // of each
+		sendKeyed(t, c, "Filler", strings.Repeat("x", at-3*size+1))
+	}
+	if got := sendKeyed(t, c, "Filler", "x"); got != int64(at) {
+		t.Fatalf("a message stands at %d, want %d", got, at)
+	}
 }
 
 // prepareOffset commits what the stock broker answered, or sends the message that makes it 0.

@@ -34,6 +34,8 @@ var routes = map[wire.Code]route{
 	wire.UpdateAndCreateTopic:    {onWorker, (*Server).createTopic},
 	wire.SearchOffsetByTimestamp: {onWorker, (*Server).searchOffset},
 	wire.GetEarliestMsgStoretime: {onWorker, (*Server).getEarliestStoreTime},
+	wire.QueryMessage:            {onWorker, (*Server).queryMessage},
+	wire.ViewMessageByID:         {onWorker, (*Server).viewMessage},
 	wire.LockBatchMQ:             {onWorker, (*Server).lockQueues},
 	wire.UnlockBatchMQ:           {onWorker, (*Server).unlockQueues},
 	wire.HeartBeat:               {onWorker, (*Server).heartBeat},

@@ -24,7 +24,7 @@ type IndexConfig struct {
 	FS      vfs.FS
 	Dir     string
 	Options index.Options
-	Off     bool // files that are there are kept right, nothing is put in and nothing is found
+	Off     bool // files that are there are kept right, nothing is put in and looked up
 
 	Gather     time.Duration // after a first new message wait so long for others
 	FlushBytes int64         // of the log between two flushes
@@ -89,7 +89,7 @@ func OpenIndexer(cfg IndexConfig, end int64, before *IndexMark, dropAfterMs int6
 	return x, nil
 }
 
-// NoIndex returns an Indexer that touches no file and finds nothing.
+// NoIndex returns an Indexer that touches no file and has nothing to look into.
 func NoIndex() *Indexer {
 	x := &Indexer{cfg: IndexConfig{Off: true}}
 	x.mark.Store(&IndexMark{})
@@ -129,11 +129,15 @@ func (x *Indexer) Mark() IndexMark { return *x.mark.Load() }
 // Position is how far the log has been put in. Any goroutine may call it.
 func (x *Indexer) Position() int64 { return x.position.Load() }
 
-// Find looks messages up; newest is the newest record in the index. Any goroutine may call it.
+// ErrNoIndex means that there is no index to look into.
+var ErrNoIndex = errors.New("store: there is no index of keys")
+
+// Find looks messages up; newest is the newest record in the index. ErrNoIndex under Off. Any goroutine may
+// call it.
 func (x *Indexer) Find(q index.Query) (offsets []int64, newest index.Position, err error) {
 	i := x.index.Load()
 	if i == nil {
-		return nil, newest, nil
+		return nil, newest, ErrNoIndex
 	}
 	offsets, err = i.Find(q)
 	return offsets, i.Newest(), err

@@ -25,6 +25,8 @@ var requestHeaders = map[Code]func() header{
 	UpdateConsumerOffset:     func() header { return &UpdateOffsetRequest{} },
 	QueryMessage:             func() header { return &QueryMessageRequest{} },
 	ViewMessageByID:          func() header { return &ViewMessageRequest{} },
+	GetConsumeStats:          func() header { return &ConsumeStatsRequest{} },
+	QueryTopicsByConsumer:    func() header { return &GroupRequest{} },
 	UpdateAndCreateTopic:     func() header { return &CreateTopicRequest{} },
 	SearchOffsetByTimestamp:  func() header { return &SearchOffsetRequest{} },
 	GetMaxOffset:             func() header { return &QueueRequest{} },
@@ -121,15 +123,17 @@ func checkTyped(t *testing.T, where string, c *Command, make func() header) {
 
 // bodyTypes holds what captured bodies decode into, by direction and code.
 var requestBodies = map[Code]func() any{
-	HeartBeat:        func() any { return &HeartbeatBody{} },
-	LockBatchMQ:      func() any { return &LockBody{} },
-	UnlockBatchMQ:    func() any { return &LockBody{} },
-	QueryDataVersion: func() any { return &DataVersion{} },
+	HeartBeat:         func() any { return &HeartbeatBody{} },
+	LockBatchMQ:       func() any { return &LockBody{} },
+	CheckClientConfig: func() any { return &CheckClientBody{} },
+	UnlockBatchMQ:     func() any { return &LockBody{} },
+	QueryDataVersion:  func() any { return &DataVersion{} },
 }
 
 var answerBodies = map[Code]func() any{
 	GetConsumerListByGroup:        func() any { return &ConsumerListBody{} },
 	LockBatchMQ:                   func() any { return &LockAnswerBody{} },
+	QueryTopicsByConsumer:         func() any { return &TopicList{} },
 	GetRouteInfoByTopic:           func() any { return &RouteData{} },
 	GetBrokerClusterInfo:          func() any { return &ClusterInfo{} },
 	GetAllTopicListFromNameserver: func() any { return &TopicList{} },
@@ -248,6 +252,34 @@ func TestRouteBytes(t *testing.T) {
 	})
 	if routes < 10 {
 		t.Errorf("only %d routes", routes)
+	}
+}
+
+// TestConsumeStatsBytes: a body goes out as the stock broker sends it, but for the order of its queues.
+func TestConsumeStatsBytes(t *testing.T) {
+	queues := 0
+	exchanges(t, func(e *exchange) {
+		if e.Code != GetConsumeStats || e.RespCode == nil || *e.RespCode != Success {
+			return
+		}
+		body := parsed(t, unhex(t, e.Response)).Body
+		var b, again ConsumeStatsBody
+		if err := Unmarshal(body, &b); err != nil {
+			t.Errorf("%v: %v", e, err)
+		}
+		got, err := b.Append(nil)
+		if err != nil || Unmarshal(got, &again) != nil || !reflect.DeepEqual(again, b) {
+			t.Errorf("%v: %v in %s", e, err, got)
+		}
+		sorted := func(b []byte) string { return string(slices.Sorted(slices.Values(b))) }
+		want := strings.ReplaceAll(string(body), `"consumeTps":0.0,`, `"consumeTps":0,`)
+		if sorted(got) != sorted([]byte(want)) {
+			t.Errorf("%v:\n got %s\nwant %s", e, got, want)
+		}
+		queues += len(b.OffsetTable)
+	})
+	if queues < 20 {
+		t.Errorf("only %d queues", queues)
 	}
 }
 

@@ -18,7 +18,7 @@ type Clamped struct {
 // answer to the next pull moves the consumer. The result is sorted; Persist it before serving.
 func (t *Table) Clamp(bounds func(topic string, queue int32) (first, end int64, ok bool)) []Clamped {
 	var clamped []Clamped
-	for group, byTopic := range *t.groups.Load() {
+	for group, byTopic := range *t.commits.groups.Load() {
 		for topic, byQueue := range byTopic {
 			for queue, at := range byQueue {
 				_, end, ok := bounds(topic, queue)

@@ -58,8 +58,8 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 		o.Log.Warn("consumer offsets: the file is missing or damaged, read its backup", "path", path)
 	}
 	t.version = f.DataVersion
-	t.groups.Store(t.group(f.Offsets))
-	t.pull = t.keyed(f.Pull)
+	t.commits.groups.Store(t.group(f.Offsets))
+	t.pulls.groups.Store(t.group(f.Pull))
 	return t, nil
 }
 
@@ -118,21 +118,9 @@ func (t *Table) Persist() error {
 }
 
 func (t *Table) file() file {
-	f := file{t.version, map[string][]string{}, map[string]offsets{}, map[string]offsets{}}
-	for group, byTopic := range *t.groups.Load() {
-		for topic, byQueue := range byTopic {
-			offs := make(offsets, len(byQueue))
-			for queue, at := range byQueue {
-				if offset := at.Load(); offset != unknown {
-					offs[queue] = offset
-				}
-			}
-			f.Offsets[key{topic, group}.String()] = offs
-		}
+	f := file{t.version, map[string][]string{}, t.commits.table(), t.pulls.table()}
+	for group, byTopic := range *t.commits.groups.Load() {
 		f.GroupTopics[group] = slices.Sorted(maps.Keys(byTopic))
-	}
-	for k, offs := range t.pull {
-		f.Pull[k.String()] = offs
 	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,20 +33,25 @@ type Table struct {
 	path string
 	opts Options
 
-	// Loaded by anyone, stored under mu. The maps are never changed once they are published; the numbers in
-	// them are.
-	groups atomic.Pointer[map[string]topics]
+	commits numbers // any goroutine
+	pulls   numbers // up to where each group has been given messages; any goroutine
 
 	// changes counts commits that changed something; any goroutine.
 	changes atomic.Int64
 
-	mu sync.Mutex // makes queues known; leaf lock, map work only
-
 	// persist orders the writers of the file and guards what follows. It is held over the write.
 	persist   sync.Mutex
 	version   wire.DataVersion
-	persisted int64           // value of changes that the file holds
-	pull      map[key]offsets // pullOffsetTable, carried over for the stock broker
+	persisted int64 // value of changes that the file holds
+}
+
+// numbers is a number for each queue that each group has read. Any goroutine may use it.
+type numbers struct {
+	// Loaded by anyone, stored under mu. The maps are never changed once they are published; the numbers in
+	// them are.
+	groups atomic.Pointer[map[string]topics]
+
+	mu sync.Mutex // makes queues known; leaf lock, map work only
 }
 
 // topics and queues are what one group has read; both are copied when they grow.
@@ -67,33 +73,59 @@ func (t *Table) Commit(group, topic []byte, queue int32, offset int64) error {
 	if queue < 0 || offset < 0 {
 		return fmt.Errorf("offset: commit %d of queue %d of %s by %s: want no negative number", offset, queue, topic, group)
 	}
-	at := (*t.groups.Load())[string(group)][string(topic)][queue]
-	if at == nil {
-		at = t.know(string(group), string(topic), queue)
-	}
-	if at.Swap(offset) != offset {
+	if t.commits.place(group, topic, queue).Swap(offset) != offset {
 		t.changes.Add(1)
 	}
 	return nil
 }
 
-// unknown is the value of a queue that was made known and has no offset yet.
+// Get returns the committed offset of a queue; 0 and false if there is none. It takes no lock and allocates nothing.
+func (t *Table) Get(group, topic []byte, queue int32) (int64, bool) {
+	return t.commits.get(group, topic, queue)
+}
+
+// Pulled notes up to where a group has been given the messages of a queue: the offset after the last one. That is for
+// people who look at the group: it is stored with the next commits, and is no reason to store them. The queue
+// must exist. Pulls of a queue that the group has pulled before allocate nothing and take no lock.
+func (t *Table) Pulled(group, topic []byte, queue int32, next int64) {
+	t.pulls.place(group, topic, queue).Store(next)
+}
+
+// PullOffset returns what Pulled has noted, 0 if nothing.
+func (t *Table) PullOffset(group, topic []byte, queue int32) int64 {
+	next, _ := t.pulls.get(group, topic, queue)
+	return next
+}
+
+// Topics returns the topics that a group has committed offsets of, sorted.
+func (t *Table) Topics(group string) []string {
+	return slices.Sorted(maps.Keys((*t.commits.groups.Load())[group]))
+}
+
+// unknown is the value of a queue that was made known and has no number yet.
 const unknown = math.MinInt64
 
-// know returns the place of a queue's offset, which it makes if need be.
-func (t *Table) know(group, topic string, queue int32) *atomic.Int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	was := *t.groups.Load()
+// place returns where the number of a queue is, and makes it known if need be.
+func (n *numbers) place(group, topic []byte, queue int32) *atomic.Int64 {
+	if at := (*n.groups.Load())[string(group)][string(topic)][queue]; at != nil {
+		return at
+	}
+	return n.know(string(group), string(topic), queue)
+}
+
+func (n *numbers) know(group, topic string, queue int32) *atomic.Int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was := *n.groups.Load()
 	if at := was[group][topic][queue]; at != nil {
-		return at // another commit was faster
+		return at // another one was faster
 	}
 	at := new(atomic.Int64)
 	at.Store(unknown)
 	byQueue := grown(was[group][topic], queue, at)
 	byTopic := grown(was[group], topic, byQueue)
 	byGroup := grown(was, group, byTopic)
-	t.groups.Store(&byGroup)
+	n.groups.Store(&byGroup)
 	return at
 }
 
@@ -105,14 +137,30 @@ func grown[M ~map[K]V, K comparable, V any](m M, k K, v V) M {
 	return c
 }
 
-// Get returns the committed offset of a queue; 0 and false if there is none. It takes no lock and allocates nothing.
-func (t *Table) Get(group, topic []byte, queue int32) (int64, bool) {
-	at := (*t.groups.Load())[string(group)][string(topic)][queue]
+func (n *numbers) get(group, topic []byte, queue int32) (int64, bool) {
+	at := (*n.groups.Load())[string(group)][string(topic)][queue]
 	if at == nil {
 		return 0, false
 	}
-	if offset := at.Load(); offset != unknown {
-		return offset, true
+	if number := at.Load(); number != unknown {
+		return number, true
 	}
 	return 0, false
+}
+
+// table is what is known now, as the file has it.
+func (n *numbers) table() map[string]offsets {
+	table := map[string]offsets{}
+	for group, byTopic := range *n.groups.Load() {
+		for topic, byQueue := range byTopic {
+			offs := make(offsets, len(byQueue))
+			for queue, at := range byQueue {
+				if number := at.Load(); number != unknown {
+					offs[queue] = number
+				}
+			}
+			table[key{topic, group}.String()] = offs
+		}
+	}
+	return table
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func read(t testing.TB, fsys vfs.FS) []byte {
 // show is all offsets as topic@group/queue.
 func show(t *Table) map[string]int64 {
 	all := map[string]int64{}
-	for group, byTopic := range *t.groups.Load() {
+	for group, byTopic := range *t.commits.groups.Load() {
 		for topic, byQueue := range byTopic {
 			for queue := range byQueue {
 				if off, ok := t.Get([]byte(group), []byte(topic), queue); ok {
@@ -98,7 +99,7 @@ func TestCommit(t *testing.T) {
 // that number to a client.
 func TestGetDuringTheFirstCommit(t *testing.T) {
 	tab := open(t, memfs.New(1))
-	tab.know("g", "T", 0)
+	tab.commits.know("g", "T", 0)
 	if got, ok := tab.Get([]byte("g"), []byte("T"), 0); ok || got != 0 {
 		t.Errorf("before the offset is there: %d, %v, want 0 and false", got, ok)
 	}
@@ -194,6 +195,35 @@ func TestPersistOnlyWhatChanged(t *testing.T) {
 	persist(false)
 	commit(0)
 	persist(true)
+}
+
+// TestPulled: what a group was given is stored with its commits, and is no reason to store them.
+func TestPulled(t *testing.T) {
+	fsys := faultfs.Wrap(memfs.New(1))
+	tab := open(t, fsys)
+	g, topic := []byte("g"), []byte("T")
+	if got := tab.PullOffset(g, topic, 0); got != 0 {
+		t.Errorf("before any pull: %d", got)
+	}
+	tab.Pulled(g, topic, 0, 9)
+	tab.Pulled(g, topic, 0, 7)
+	before := fsys.Calls()
+	if err := tab.Persist(); err != nil || fsys.Calls() != before {
+		t.Errorf("pulls alone were stored: %v", err)
+	}
+	if _, ok := tab.Get(g, topic, 0); ok || len(tab.Topics("g")) != 0 {
+		t.Error("a pull counts as a commit")
+	}
+	if err := errors.Join(tab.Commit(g, topic, 0, 5), tab.Commit(g, []byte("A"), 0, 5), tab.Persist()); err != nil {
+		t.Fatal(err)
+	}
+	tab = open(t, fsys)
+	if got := tab.PullOffset(g, topic, 0); got != 7 {
+		t.Errorf("after a restart: %d, want 7", got)
+	}
+	if got := tab.Topics("g"); !slices.Equal(got, []string{"A", "T"}) {
+		t.Errorf("topics %v", got)
+	}
 }
 
 // A commit that fails to reach the disk stays in memory, and the next round tries it again.
@@ -326,8 +356,9 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		tab.Get(g, topic, 0)
+		tab.Pulled(g, topic, 0, off)
 	}); n != 0 {
-		t.Errorf("Commit and Get allocate %v times", n)
+		t.Errorf("Commit, Get and Pulled allocate %v times", n)
 	}
 }
 

@@ -122,10 +122,15 @@ func (s *Server) subscribe(p *pulling) *wire.Command {
 			return p.Fail(wire.SubscriptionNotLatest, "the consumer's subscription not latest")
 		}
 	}
-	if p.sub.Type != group.Tag {
-		return p.Failf(wire.SystemError, "The broker does not support consumer to filter message by %s", p.sub.Type)
+	return refuseFilter(p.Call, p.sub.Type)
+}
+
+// refuseFilter answers who asks for a kind of filter that is not served; nil if it is.
+func refuseFilter(c *Call, exprType string) *wire.Command {
+	if exprType == group.Tag {
+		return nil
 	}
-	return nil
+	return c.Failf(wire.SystemError, "The broker does not support consumer to filter message by %s", exprType)
 }
 
 // match is what the store asks of each entry; nil where everything matches, so that a long poll
@@ -143,6 +148,7 @@ func (s *Server) read(p *pulling) *wire.Command {
 	if err := s.get(p, got); err != nil {
 		return p.Failf(codeOf(err), "read queue %d of %s: %v", p.h.QueueID, p.config.Name, err)
 	}
+	s.opts.Offsets.Pulled(p.h.ConsumerGroup, p.h.Topic, p.h.QueueID, got.Next)
 	code := pullCode(got.Status, p.h.QueueOffset)
 	if code == wire.PullNotFound && p.h.SysFlag&wire.PullSuspend != 0 && !p.held {
 		return s.hold(p)

@@ -38,6 +38,9 @@ var routes = map[wire.Code]route{
 	wire.ViewMessageByID:         {onWorker, (*Server).viewMessage},
 	wire.LockBatchMQ:             {onWorker, (*Server).lockQueues},
 	wire.UnlockBatchMQ:           {onWorker, (*Server).unlockQueues},
+	wire.CheckClientConfig:       {onWorker, (*Server).checkClientConfig},
+	wire.GetConsumeStats:         {onWorker, (*Server).getConsumeStats},
+	wire.QueryTopicsByConsumer:   {onLoop, (*Server).queryTopicsByConsumer},
 	wire.HeartBeat:               {onWorker, (*Server).heartBeat},
 	wire.UnregisterClient:        {onWorker, (*Server).unregisterClient},
 }

@@ -41,7 +41,7 @@ func TestMarksBeforeTheNetwork(t *testing.T) {
 		fsys := memfs.New(1)
 		moved, failed := make(chan store.Marks, 16), make(chan error, 1)
 		s, err := store.Open(fsys, store.Options{
-			Dir: "/s", CommitLogDir: "/s/commitlog", SegmentBytes: 1 << 20, FlushSync: true, Log: quiet,
+			Dir: "/s", SegmentBytes: 1 << 20, FlushSync: true, Log: quiet,
 			OnMarks: func(m store.Marks) { moved <- m }, OnFail: func(err error) { failed <- err },
 		})
 		if err != nil {

@@ -39,7 +39,7 @@ func (r *recovery) stop(tail log.Tail) error {
 	err = fmt.Errorf("%w at %d: what is whole is served, nothing is stored: \"ringmq store repair %s\" says what cutting it there loses, and does it; or restore the directory from a copy", ErrDamaged, first.From, s.o.Dir)
 	s.index = derive.NoIndex()
 	s.log.Hold(end, err)
-	s.o.Log.Error("store: DAMAGE: bytes that were on the disk are no record any more; open for reading only", "dir", s.o.CommitLogDir,
+	s.o.Log.Error("store: DAMAGE: bytes that were on the disk are no record any more; open for reading only", "dir", s.o.logPlace(),
 		"from", first.From, "to", first.To, "places", len(s.found.Damage), "durable", r.durable, "end", end, "err", err)
 	return nil
 }

@@ -100,6 +100,22 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestGoldenLogDirs: the same for a log in two directories.
+func TestGoldenLogDirs(t *testing.T) {
+	fsys, g := memfs.New(1), loadGolden(t, "multipath")
+	unpack(t, fsys, "multipath")
+	o := goldenOptions
+	o.CommitLogDirs = []string{"/commitlog-a", "/commitlog-b"}
+	for range 2 {
+		h := openTest(t, fsys, o)
+		compareGolden(t, h, g)
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkStockView(t, fsys, "/", o.CommitLogDirs...)
+	}
+}
+
 // goldenOptions fit the files of the index, and do about damage as stock brokers do.
 var goldenOptions = Options{Dir: "/", IndexSlots: 100, IndexEntries: 400, OnDamage: CutOnDamage}
 

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path"
 	"runtime"
-	"strings"
 	"time"
 
 	"ringmq/store/internal/derive/index"
@@ -17,8 +15,13 @@ import (
 
 // Options sets up a Store. A zero field means "choose for me"; Fill chooses.
 type Options struct {
-	Dir          string // store root: consumequeue, checkpoint, abort, lock
-	CommitLogDir string // default Dir/commitlog; may be on another disk
+	Dir string // store root: consumequeue, checkpoint, abort, lock
+
+	// CommitLogDirs are where the log's files are, default Dir/commitlog. New ones are made in them in turn;
+	// each may be a disk of its own. Those that are in ReadOnlyLogDirs too get none.
+	CommitLogDirs []string
+	// ReadOnlyLogDirs hold older files of the log, which are read, and removed with age.
+	ReadOnlyLogDirs []string
 
 	SegmentBytes   int64 // size of one log file; default what the directory has, else 1 GiB
 	QueueFileBytes int64 // size of one queue file, rounded up to whole entries; default what the directory has, else 6,000,000
@@ -80,7 +83,7 @@ const (
 // Fill sets defaults, so that Validate sees every field with a value. The two file sizes stay 0:
 // Open takes them from the directory.
 func (o *Options) Fill() {
-	o.CommitLogDir = cmp.Or(o.CommitLogDir, path.Join(o.Dir, "commitlog"))
+	o.fillLogDirs()
 	o.FlushDepth = cmp.Or(o.FlushDepth, 1+min(1, (runtime.NumCPU()-1)/2))
 	o.FlushInterval = cmp.Or(o.FlushInterval, 500*time.Millisecond)
 	o.FlushLeastPages = cmp.Or(o.FlushLeastPages, 4)
@@ -114,7 +117,7 @@ func (o Options) Validate() error {
 		}
 	}
 	complain(o.Dir == "", "no directory is given")
-	complain(strings.Contains(o.CommitLogDir, ","), "log directory %q: a list of directories is not supported: give one", o.CommitLogDir)
+	o.logDirComplaints(complain)
 	complain(o.SegmentBytes < 0 || o.SegmentBytes%4096 != 0, "log files of %d bytes: want a positive multiple of 4096", o.SegmentBytes)
 	complain(o.QueueFileBytes < 0, "queue files of %d bytes: want a positive number", o.QueueFileBytes)
 	complain(o.FlushDepth < 1 || o.FlushDepth > 16, "%d flushes in flight: want 1 to 16", o.FlushDepth)

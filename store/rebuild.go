@@ -107,7 +107,7 @@ func (s *Store) refuseNoLog() error {
 		return err
 	}
 	if empty {
-		return fmt.Errorf("store: %s has no files: nothing can be rebuilt from it; give the directory of the log if it lies elsewhere", s.o.CommitLogDir)
+		return fmt.Errorf("store: %s has no files: nothing can be rebuilt from it; give the directory of the log if it lies elsewhere", s.o.logPlace())
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (s *Store) queueRoot() string { return path.Join(s.o.Dir, "consumequeue") }
 
 func (s *Store) logConfig() log.Config {
 	return log.Config{
-		FS: s.fs, Dir: s.o.CommitLogDir, SegmentBytes: s.o.SegmentBytes, StagingBytes: s.o.StagingBytes,
+		FS: s.fs, Dirs: s.o.CommitLogDirs, ReadOnly: s.o.ReadOnlyLogDirs, Full: s.full, SegmentBytes: s.o.SegmentBytes, StagingBytes: s.o.StagingBytes,
 		FlushSync: s.o.FlushSync, FlushDepth: s.o.FlushDepth, FlushInterval: s.o.FlushInterval,
 		FlushLeastPages: s.o.FlushLeastPages, FlushThorough: s.o.FlushThorough,
 		PrepareRetry: time.Second, Recycle: s.o.Check != record.CheckOff, Log: s.o.Log,
@@ -94,7 +94,7 @@ func (s *Store) logConfig() log.Config {
 }
 
 func (s *Store) failed(err error) {
-	s.o.Log.Error("store: the log has failed: nothing is stored until a restart; reads go on", "dir", s.o.CommitLogDir, "err", err)
+	s.o.Log.Error("store: the log has failed: nothing is stored until a restart; reads go on", "dir", s.o.logPlace(), "err", err)
 	if s.o.OnFail != nil {
 		s.o.OnFail(err)
 	}
@@ -132,7 +132,7 @@ func (s *Store) open() error {
 		return err
 	}
 	if len(found) > 0 && s.log.End() == 0 {
-		return fmt.Errorf("store: %s has no files but %s has queues: restore the log, or move the queues away to begin anew", s.o.CommitLogDir, s.queueRoot())
+		return fmt.Errorf("store: %s has no files but %s has queues: restore the log, or move the queues away to begin anew", s.o.logPlace(), s.queueRoot())
 	}
 	if err := s.holdAbort(); err != nil {
 		return err

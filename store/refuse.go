@@ -18,7 +18,10 @@ func (s *Store) lockDir() error {
 	if err := s.refuseOthersFiles(); err != nil {
 		return err
 	}
-	for _, dir := range []string{s.o.Dir, s.o.CommitLogDir} {
+	if err := s.refuseMissingLogDirs(); err != nil {
+		return err
+	}
+	for _, dir := range append([]string{s.o.Dir}, s.o.CommitLogDirs...) {
 		if err := s.makeDir(dir); err != nil {
 			return s.explain(err)
 		}
@@ -31,6 +34,9 @@ func (s *Store) lockDir() error {
 		return s.explain(err)
 	}
 	s.lock = lock
+	if err := s.refuseOneDirTwice(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
 	return nil
 }
 

@@ -23,8 +23,8 @@ type Retention struct {
 
 	MaxBytes int64 // of the log's files together; 0: any number
 
-	// Levels of the disk: percent of it that are used, the fuller one where the log has a disk of its own.
-	// 0: none.
+	// Levels of the disk: percent of it that are used, the fuller one where the log has a disk of its own; of
+	// several disks of the log the one with most room counts, for new files go there. 0: none.
 	UsedPercent  int // from here on age counts at any hour
 	ForcePercent int // from here on files go whatever their age
 	WarnPercent  int // from here on messages are refused as well
@@ -128,6 +128,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // space is how full a disk is.
 type space struct {
+	dir        string // on it
 	used, free int64
 	percent    int
 }
@@ -140,25 +141,14 @@ func (d space) over(level int) int64 { return d.used - (d.used+d.free)/100*int64
 
 // lookAtDisk finds the fuller one of the disks, and lets messages in or keeps them out.
 func (s *Store) lookAtDisk() space {
-	var worst space
-	var errs []error
-	for i, dir := range []string{s.o.CommitLogDir, s.o.Dir} {
-		free, total, err := s.fs.Space(dir)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		d := space{used: total - free, free: free}
-		if total > 0 {
-			d.percent = int(math.Ceil(float64(d.used) * 100 / float64(total)))
-		}
-		if i == 0 || d.percent > worst.percent {
-			worst = d
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	worst, err := s.roomiest()
+	queues, err2 := s.spaceOf(s.o.Dir)
+	if err := errors.Join(err, err2); err != nil {
 		s.warn("store: the space on the disk is not known", err)
 		return space{free: math.MaxInt64}
+	}
+	if queues.percent > worst.percent {
+		worst = queues
 	}
 	k := &s.retention
 	k.used.Store(worst.used)
@@ -168,14 +158,44 @@ func (s *Store) lookAtDisk() space {
 	return worst
 }
 
+// roomiest is the disk of the log that is used least.
+func (s *Store) roomiest() (best space, err error) {
+	for i, dir := range s.o.CommitLogDirs {
+		d, err := s.spaceOf(dir)
+		if err != nil {
+			return d, err
+		}
+		if i == 0 || d.percent < best.percent {
+			best = d
+		}
+	}
+	return best, nil
+}
+
+func (s *Store) spaceOf(dir string) (space, error) {
+	free, total, err := s.fs.Space(dir)
+	d := space{dir: dir, used: total - free, free: free}
+	if err == nil && total > 0 {
+		d.percent = int(math.Ceil(float64(d.used) * 100 / float64(total)))
+	}
+	return d, err
+}
+
+// full reports whether the disk of a directory has reached the level from which on files go whatever
+// their age: new ones go to another then (stock broker 5.5.0).
+func (s *Store) full(dir string) bool {
+	d, err := s.spaceOf(dir)
+	return err == nil && (d.reached(s.o.Retention.ForcePercent) || d.free < s.o.Retention.MinFreeBytes)
+}
+
 // protect refuses appends while the disk is too full, and takes them again afterwards.
 func (s *Store) protect(d space) {
 	r, why := &s.o.Retention, error(nil)
 	switch {
 	case d.reached(r.WarnPercent):
-		why = fmt.Errorf("%w: the disk of %s is used to %d %%, messages are refused from %d %% on: make room there", ErrNoSpace, s.o.CommitLogDir, d.percent, r.WarnPercent)
+		why = fmt.Errorf("%w: the disk of %s is used to %d %%, messages are refused from %d %% on: make room there", ErrNoSpace, d.dir, d.percent, r.WarnPercent)
 	case d.free < r.MinFreeBytes:
-		why = fmt.Errorf("%w: the disk of %s has %d bytes free, messages are refused below %d: make room there", ErrNoSpace, s.o.CommitLogDir, d.free, r.MinFreeBytes)
+		why = fmt.Errorf("%w: the disk of %s has %d bytes free, messages are refused below %d: make room there", ErrNoSpace, d.dir, d.free, r.MinFreeBytes)
 	}
 	before := s.retention.refusal.Load()
 	switch {

@@ -3,9 +3,10 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"ringmq/store/internal/derive"
@@ -15,32 +16,50 @@ import (
 )
 
 // checkStockView reports what a stock broker 5.5.0 would stumble over in a directory.
-func checkStockView(t testing.TB, fsys vfs.FS, dir string) {
+func checkStockView(t testing.TB, fsys vfs.FS, dir string, logs ...string) {
 	t.Helper()
-	if err := stockView(t, fsys, dir); err != nil {
+	if err := stockView(t, fsys, dir, logs...); err != nil {
 		t.Errorf("a stock broker would not find its way: %v", err)
 	}
 }
 
 // stockView judges a directory as that broker does: without "abort" it believes that every record is in
-// its queue, that nothing follows, and that all files have their length.
-func stockView(t testing.TB, fsys vfs.FS, dir string) error {
+// its queue, that nothing follows, and that all files have their length. logs are the log's directories, if
+// not the usual one.
+func stockView(t testing.TB, fsys vfs.FS, dir string, logs ...string) error {
 	t.Helper()
+	if len(logs) == 0 {
+		logs = []string{path.Join(dir, "commitlog")}
+	}
 	if _, err := fsys.Stat(path.Join(dir, "abort")); err == nil {
 		return nil // it will look for itself
 	}
-	records, err := walkFiles(t, fsys, path.Join(dir, "commitlog"))
+	files := logFiles(fsys, logs)
+	records, err := walkFiles(t, fsys, files)
 	if err != nil {
 		return err
 	}
-	return matchQueues(t, fsys, path.Join(dir, "consumequeue"), records, firstBase(fsys, path.Join(dir, "commitlog")))
+	return matchQueues(t, fsys, path.Join(dir, "consumequeue"), records, firstBase(files))
+}
+
+// logFiles returns the paths of what is in the log's directories but directories, in the order of their names.
+func logFiles(fsys vfs.FS, logs []string) (files []string) {
+	for _, dir := range logs {
+		names, _ := fsys.List(dir) // none where it was not made yet
+		for _, name := range names {
+			if info, err := fsys.Stat(path.Join(dir, name)); err == nil && !info.Dir {
+				files = append(files, path.Join(dir, name))
+			}
+		}
+	}
+	slices.SortFunc(files, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
+	return files
 }
 
 // firstBase is where the log begins.
-func firstBase(fsys vfs.FS, dir string) int64 {
-	names, _ := fsys.List(dir)
-	for _, name := range names {
-		if base, err := strconv.ParseInt(name, 10, 64); err == nil {
+func firstBase(files []string) int64 {
+	for _, file := range files {
+		if base, err := strconv.ParseInt(path.Base(file), 10, 64); err == nil {
 			return base
 		}
 	}
@@ -54,25 +73,19 @@ type queuePlace struct {
 }
 
 // walkFiles returns the queue entries that the log asks for.
-func walkFiles(t testing.TB, fsys vfs.FS, dir string) (map[queuePlace]queue.Entry, error) {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+func walkFiles(t testing.TB, fsys vfs.FS, files []string) (map[queuePlace]queue.Entry, error) {
 	records := map[queuePlace]queue.Entry{}
-	ended, size := false, 0
-	for _, name := range names {
-		if info, err := fsys.Stat(path.Join(dir, name)); err != nil || info.Dir {
-			continue
-		}
-		base, err := strconv.ParseInt(name, 10, 64)
+	ended, size, next := false, 0, int64(-1)
+	for _, name := range files {
+		base, err := strconv.ParseInt(path.Base(name), 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("log file %s", name)
 		}
-		b := readFile(t, fsys, path.Join(dir, name))
+		if next >= 0 && base != next {
+			return nil, fmt.Errorf("log file %s where one that begins at %d should be", name, next)
+		}
+		b := readFile(t, fsys, name)
+		next = base + int64(len(b))
 		if size != 0 && len(b) != size {
 			return nil, fmt.Errorf("log file %s has %d bytes, others %d", name, len(b), size)
 		}

@@ -22,7 +22,8 @@ import (
 )
 
 // world is a disk and what its stores have promised so far. A store on it lives (see live), dies by a
-// power cut, a kill or a close, and the next one is held to the promises.
+// power cut, a kill or a close, and the next one is held to the promises. In every third world the log has
+// two directories.
 type world struct {
 	t    testing.TB
 	disk *memfs.FS
@@ -44,6 +45,13 @@ type world struct {
 	log        bytes.Buffer // of the last stores, for a failure's text
 }
 
+func (w *world) logDirs() []string {
+	if len(w.o.CommitLogDirs) > 0 {
+		return slices.Clone(w.o.CommitLogDirs)
+	}
+	return []string{"/a/s/commitlog"}
+}
+
 // place is a queue offset of a queue of topic T.
 type place struct {
 	id int32
@@ -59,6 +67,9 @@ func newWorld(t testing.TB, seed uint64) *world {
 		t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 7)), o: o,
 		promised: map[place][]byte{}, where: map[place]int64{}, tried: map[place]map[string]bool{}, cutFiles: map[string][]byte{},
 		sites: map[string]bool{}, sizes: []int{512, 1024, 2048, 700, 3000},
+	}
+	if w.rng.IntN(3) == 0 {
+		w.o.CommitLogDirs = []string{"/a/s/commitlog", "/b/log"}
 	}
 	w.o.fewQueues = 1 + w.rng.IntN(3)
 	w.o.Log = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -134,7 +145,7 @@ func (w *world) powerCut(keepPercent int) error {
 	if err := w.checkTails(); err != nil {
 		return err
 	}
-	if err := stockView(w.t, w.disk, "/a/s"); err != nil {
+	if err := stockView(w.t, w.disk, "/a/s", w.o.CommitLogDirs...); err != nil {
 		return broken("stock broker: %v", err)
 	}
 	return w.checkLengths()
@@ -144,40 +155,28 @@ func (w *world) powerCut(keepPercent int) error {
 // in the log or in a copy, and notes what stands there now.
 func (w *world) checkTails() error {
 	var files [][]byte
-	for _, dir := range []string{"/a/s/commitlog", "/a/s/cut"} {
-		names, err := w.disk.List(dir)
-		if err != nil {
-			continue // not made yet
-		}
-		for _, name := range names {
-			if info, err := w.disk.Stat(path.Join(dir, name)); err == nil && !info.Dir {
-				files = append(files, readFile(w.t, w.disk, path.Join(dir, name)))
-			}
-		}
+	for _, name := range logFiles(w.disk, append(w.logDirs(), "/a/s/cut")) {
+		files = append(files, readFile(w.t, w.disk, name))
 	}
 	for _, tail := range w.tails {
 		if !slices.ContainsFunc(files, func(b []byte) bool { return bytes.Contains(b, tail) }) {
 			return broken("%d bytes behind the log's end were lost without a copy: %.40q", len(tail), tail)
 		}
 	}
-	if tail := logTail(w.t, w.disk); len(tail) > 0 {
+	if tail := w.logTail(); len(tail) > 0 {
 		w.tails = append(w.tails, tail)
 	}
 	return nil
 }
 
 // logTail returns what stands behind the end of the log, up to the end of that file.
-func logTail(t testing.TB, disk *memfs.FS) []byte {
-	names, err := disk.List("/a/s/commitlog")
-	if err != nil {
-		return nil
-	}
-	for _, name := range names {
-		base, err := strconv.ParseInt(name, 10, 64)
+func (w *world) logTail() []byte {
+	for _, name := range logFiles(w.disk, w.logDirs()) {
+		base, err := strconv.ParseInt(path.Base(name), 10, 64)
 		if err != nil {
 			continue
 		}
-		b := readFile(t, disk, path.Join("/a/s/commitlog", name))
+		b := readFile(w.t, w.disk, name)
 		if end, full := walkFile(b, base, map[queuePlace]queue.Entry{}); !full {
 			return bytes.Trim(b[end:], "\x00")
 		}
@@ -394,12 +393,8 @@ func (l *life) verifyCutFiles() error {
 
 // checkLengths finds files of the log that have not their length.
 func (w *world) checkLengths() error {
-	names, err := w.disk.List("/a/s/commitlog")
-	if err != nil {
-		return nil // the power went before there was a log
-	}
-	for _, name := range names {
-		if info, err := w.disk.Stat(path.Join("/a/s/commitlog", name)); err == nil && !info.Dir && info.Size != w.o.SegmentBytes {
+	for _, name := range logFiles(w.disk, w.logDirs()) {
+		if info, err := w.disk.Stat(name); err == nil && info.Size != w.o.SegmentBytes {
 			return broken("%s has %d bytes", name, info.Size)
 		}
 	}

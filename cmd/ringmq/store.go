@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,12 +39,14 @@ func storeCommand() *cobra.Command {
 
 // storePlace is where a store is: the flags and the argument that all commands take.
 type storePlace struct {
-	dir  string
-	logs []string
+	dir       string
+	logs      []string
+	fixedLogs []string // of them, those that new files do not go to
 }
 
 func (p *storePlace) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&p.logs, "commitlog", nil, "directories of the log, if not DIR/commitlog (storePathCommitLog)")
+	cmd.Flags().StringSliceVar(&p.fixedLogs, "commitlog-readonly", nil, "directories of the log that new files do not go to (readOnlyCommitLogStorePaths)")
 }
 
 // clean takes the directory that was given; one slash at its end or several mean nothing.
@@ -59,6 +63,9 @@ func (p *storePlace) command(name string) string {
 	if len(p.logs) > 0 {
 		line += " --commitlog " + strings.Join(p.logs, ",")
 	}
+	if len(p.fixedLogs) > 0 {
+		line += " --commitlog-readonly " + strings.Join(p.fixedLogs, ",")
+	}
 	return line
 }
 
@@ -68,11 +75,25 @@ func disk(complaints io.Writer) (vfs.FS, *slog.Logger) {
 	return osfs.New(osfs.Options{Log: log}), log
 }
 
+// inspected is the store as something to look at.
+func (p *storePlace) inspected(progress *inspect.Progress) inspect.Options {
+	o := inspect.Options{Dir: p.dir, CommitLogDirs: slices.Clone(p.logs), Progress: progress}
+	if len(o.CommitLogDirs) == 0 && len(p.fixedLogs) > 0 {
+		o.CommitLogDirs = []string{path.Join(p.dir, "commitlog")}
+	}
+	for _, dir := range p.fixedLogs {
+		if !slices.Contains(o.CommitLogDirs, dir) {
+			o.CommitLogDirs = append(o.CommitLogDirs, dir)
+		}
+	}
+	return o
+}
+
 // verifyPlace looks at a store, with a progress bar on complaints if that is a terminal.
 func verifyPlace(ctx context.Context, p storePlace, complaints io.Writer) (*inspect.Report, error) {
 	fsys, _ := disk(complaints)
 	progress := new(inspect.Progress)
-	d, err := inspect.Open(fsys, inspect.Options{Dir: p.dir, CommitLogDirs: p.logs, Progress: progress})
+	d, err := inspect.Open(fsys, p.inspected(progress))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func dump(ctx context.Context, o dumpOptions, out, complaints io.Writer) error {
 		return err
 	}
 	fsys, _ := disk(complaints)
-	d, err := inspect.Open(fsys, inspect.Options{Dir: o.place.dir, CommitLogDirs: o.place.logs})
+	d, err := inspect.Open(fsys, o.place.inspected(nil))
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func confirmed(in io.Reader, out io.Writer) bool {
 // rebuild does it, and looks at the result. Damage is cut: who calls has asked about it. queueFileBytes 0 takes the size that the directory has.
 func rebuild(cmd *cobra.Command, p storePlace, queueFileBytes int64) error {
 	fsys, log := disk(cmd.ErrOrStderr())
-	o := store.Options{Dir: p.dir, CommitLogDir: strings.Join(p.logs, ","), QueueFileBytes: queueFileBytes, OnDamage: store.CutOnDamage, Log: log}
+	o := store.Options{Dir: p.dir, CommitLogDirs: p.logs, ReadOnlyLogDirs: p.fixedLogs, QueueFileBytes: queueFileBytes, OnDamage: store.CutOnDamage, Log: log}
 	done, err := store.Rebuild(fsys, o)
 	if err != nil {
 		return lookFailed(err)

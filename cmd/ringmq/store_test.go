@@ -115,6 +115,7 @@ func TestStoreVerify(t *testing.T) {
 		{noQueueStore, nil, exitRepairable, []string{"repairable  consumequeue/ManyT/0 at 0: missing entries: ", "ringmq store rebuild DIR"}},
 		{damagedStore, nil, exitDamaged, []string{"damaged     commitlog/00000000000000131072 at 195710: damage: ", "ringmq store repair DIR"}},
 		{pathsStore, []string{"--commitlog", "DIR/commitlog-a,DIR/commitlog-b"}, exitClean, []string{"424 records"}},
+		{pathsStore, []string{"--commitlog", "DIR/commitlog-a", "--commitlog-readonly", "DIR/commitlog-b"}, exitClean, []string{"424 records"}},
 		{pathsStore, nil, exitDamaged, []string{"storePathCommitLog"}},
 	} {
 		dir := unpackStore(t, c.archive)

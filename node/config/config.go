@@ -34,7 +34,8 @@ type Config struct {
 	Namesrvs      []string       // host:port of the name servers elsewhere to register with
 
 	// Where its data are.
-	Dir, CommitLogDir string
+	Dir                            string
+	CommitLogDirs, ReadOnlyLogDirs []string
 
 	// Writing.
 	IOEngine         string // auto, uring or posix
@@ -91,7 +92,7 @@ type Config struct {
 // Store returns the store's options, without clock, log and callbacks.
 func (c *Config) Store() store.Options {
 	return store.Options{
-		Dir: c.Dir, CommitLogDir: c.CommitLogDir, SegmentBytes: c.SegmentBytes, QueueFileBytes: c.QueueFileBytes,
+		Dir: c.Dir, CommitLogDirs: c.CommitLogDirs, ReadOnlyLogDirs: c.ReadOnlyLogDirs, SegmentBytes: c.SegmentBytes, QueueFileBytes: c.QueueFileBytes,
 		FlushSync: c.FlushSync, FlushDepth: c.FlushDepth, FlushInterval: c.FlushInterval, FlushThorough: c.FlushThorough,
 		NoIndex: c.NoIndex, IndexSlots: c.IndexSlots, IndexEntries: c.IndexEntries,
 		FlushLeastPages: c.FlushLeastPages, QueueFlushInterval: c.QueueFlush, MaxMessageBytes: c.MaxMessageBytes,

@@ -163,9 +163,9 @@ func (p *parser) config() Config {
 }
 
 func (p *parser) writing(c *Config) {
-	c.CommitLogDir = cmp.Or(p.text("storePathCommitLog"), path.Join(c.Dir, "commitlog"))
-	if strings.Contains(c.CommitLogDir, ",") {
-		p.complain("storePathCommitLog", "one directory: several are not supported yet")
+	c.CommitLogDirs, c.ReadOnlyLogDirs = p.dirs("storePathCommitLog"), p.dirs("readOnlyCommitLogStorePaths")
+	if len(c.CommitLogDirs) == 0 {
+		c.CommitLogDirs = []string{path.Join(c.Dir, "commitlog")}
 	}
 	c.FlushSync = p.one("flushDiskType", "SYNC_FLUSH", "ASYNC_FLUSH") == "SYNC_FLUSH"
 	c.FlushDepth = int(p.number("flushDepth", 0, 16))

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		Cluster: "DefaultCluster", Broker: "box",
 		Listen: []string{"0.0.0.0:10911", "0.0.0.0:10909"}, NamesrvListen: "0.0.0.0:9876", AdminListen: "127.0.0.1:10980",
 		Advertise: "192.0.2.7:10911", StoreHost: netip.MustParseAddrPort("192.0.2.7:10911"), HAAddr: "192.0.2.7:10912",
-		Dir: "/home/me/store", CommitLogDir: "/home/me/store/commitlog",
+		Dir: "/home/me/store", CommitLogDirs: []string{"/home/me/store/commitlog"},
 		IOEngine: "auto", FlushSync: true, FlushInterval: 500 * time.Millisecond, FlushThorough: 10 * time.Second, FlushLeastPages: 4,
 		QueueFlush: time.Second, SyncFlushTimeout: 5 * time.Second, IndexSlots: 5_000_000, IndexEntries: 20_000_000, MaxMessageBytes: 4 << 20, Check: record.CheckTrailer,
 		SendWait: 200 * time.Millisecond,
@@ -128,13 +128,21 @@ enabledAppendPropCRC=true
 storePathRootDir = /data
 `, env(),
 		"storePathConsumeQueue: has no effect: the path follows from storePathRootDir; stock brokers do not read this key either")
-	if c.FlushSync || c.Broker != "broker-a" || c.Dir != "/data" || c.CommitLogDir != "/data/commitlog" ||
+	if c.FlushSync || c.Broker != "broker-a" || c.Dir != "/data" || !slices.Equal(c.CommitLogDirs, []string{"/data/commitlog"}) ||
 		c.SegmentBytes != 1<<20 || c.QueueFileBytes != 6_000_000 || c.TraceTopic != "RMQ_SYS_TRACE_TOPIC" || c.Check != record.CheckProperty || c.Retention.Keep != 48*time.Hour {
 		t.Errorf("config: %+v", c)
 	}
 	same(t, "name servers", c.Namesrvs, []string{"10.0.0.1:9876", "ns.example:9876"})
 	if c.NamesrvListen != "" {
 		t.Errorf("the embedded name server runs at %s beside others", c.NamesrvListen)
+	}
+}
+
+// TestLogDirs: both lists are joined by commas, as in stock files.
+func TestLogDirs(t *testing.T) {
+	c := good(t, "storePathCommitLog=/b/log, /a/log,\nreadOnlyCommitLogStorePaths=/old", env())
+	if o := c.Store(); !slices.Equal(o.CommitLogDirs, []string{"/b/log", "/a/log"}) || !slices.Equal(o.ReadOnlyLogDirs, []string{"/old"}) {
+		t.Errorf("log directories %q, read-only %q", o.CommitLogDirs, o.ReadOnlyLogDirs)
 	}
 }
 
@@ -153,7 +161,6 @@ brokerRole=SLAVE
 storeType=defaultRocksDB
 recordCheck=off
 enabledAppendPropCRC=true
-storePathCommitLog=/a,/b
 adminListen=here
 flushDiscType=SYNC_FLUSH
 `), env(), map[string]string{"defaultTopicQueueNums": "0"})
@@ -172,7 +179,6 @@ flushDiscType=SYNC_FLUSH
 		"broker.conf: maxMessageSize=-1: want a number from 1 to 16711680",
 		"broker.conf: namesrvAddr=nowhere: want host:port, several joined by semicolons",
 		"broker.conf: recordCheck=off: want property, as enabledAppendPropCRC=true says",
-		"broker.conf: storePathCommitLog=/a,/b: want one directory: several are not supported yet",
 		"broker.conf: storeType=defaultRocksDB: want default: there is no RocksDB in this broker",
 		"command line: defaultTopicQueueNums=0: want a number from 1 to 65535",
 	})

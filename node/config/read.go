@@ -113,6 +113,17 @@ func (r *reader) one(name string, choices ...string) string {
 	return choices[0]
 }
 
+// dirs returns a list of directories joined by commas, as stock brokers 5.5.0 join them.
+func (r *reader) dirs(name string) []string {
+	var list []string
+	for part := range strings.SplitSeq(r.text(name), ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
 // hostPorts returns a list of host:port joined by semicolons.
 func (r *reader) hostPorts(name string) []string {
 	var list []string

@@ -27,7 +27,13 @@ type logFile struct {
 func (d *Dir) listLog() error {
 	var sizes []int64
 	for _, dir := range d.o.CommitLogDirs {
-		names, err := d.names(dir)
+		names, err := d.fs.List(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			if len(d.o.CommitLogDirs) > 1 {
+				d.oddFiles = append(d.oddFiles, verdict(d.rel(dir), Damaged, MissingFile, "a directory of the log is not there, and no store opens without it: mount its disk, or make it if it is a new one"))
+			}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("inspect: cannot list the log: %w", err)
 		}
@@ -50,8 +56,23 @@ func (d *Dir) listLog() error {
 		}
 	}
 	d.dropOddLengths(sizes)
-	slices.SortFunc(d.logs, func(a, b logFile) int { return cmp.Compare(a.base, b.base) })
+	slices.SortStableFunc(d.logs, func(a, b logFile) int { return cmp.Compare(a.base, b.base) })
+	d.dropTwice()
 	return nil
+}
+
+// dropTwice gives a verdict to all but the first of files with one name, in several directories.
+func (d *Dir) dropTwice() {
+	kept := d.logs[:0]
+	for _, f := range d.logs {
+		if n := len(kept); n > 0 && kept[n-1].base == f.base {
+			d.oddFiles = append(d.oddFiles, verdict(d.rel(f.name), Damaged, Stray,
+				"%s is the same part of the log, and no store opens with both: move the one away that does not belong to it", d.rel(kept[n-1].name)).at(f.base))
+			continue
+		}
+		kept = append(kept, f)
+	}
+	d.logs = kept
 }
 
 // dropOddLengths sets the size of the log's files, the one that most of them have, and gives verdicts to

@@ -26,7 +26,7 @@ func BenchmarkOneSender(b *testing.B) {
 func benchOneSender(b *testing.B, engine osfs.IOEngine, size int) {
 	fsys, dir := osfs.New(osfs.Options{IOEngine: engine}), b.TempDir()
 	r := newRig(b, fsys, nil, func(c *Config) {
-		c.Dir, c.SegmentBytes, c.StagingBytes = path.Join(dir, "log"), 64<<20, 1<<20
+		c.Dirs, c.SegmentBytes, c.StagingBytes = []string{path.Join(dir, "log")}, 64<<20, 1<<20
 	})
 	bare := prepared(b, fsys, path.Join(dir, "bare"), 64<<20)
 	defer bare.Close()
@@ -86,7 +86,7 @@ func BenchmarkSegments(b *testing.B) {
 func benchSegments(b *testing.B, recycle bool) {
 	const size = 64 << 10
 	r := newRig(b, osfs.New(osfs.Options{}), nil, func(c *Config) {
-		c.Dir, c.SegmentBytes, c.StagingBytes, c.Recycle = path.Join(b.TempDir(), "log"), 16<<20, 1<<20, recycle
+		c.Dirs, c.SegmentBytes, c.StagingBytes, c.Recycle = []string{path.Join(b.TempDir(), "log")}, 16<<20, 1<<20, recycle
 	})
 	step := func() {
 		r.await(func() bool { return r.Reserve(size) == nil })

@@ -265,6 +265,9 @@ func indexRecord(b []byte) int {
 // keepDir (none is made of mere zeros). When it returns, durably, the last file holds zeros behind
 // t.End, and no file follows it. The name of the copy is returned, "" if there was nothing to keep.
 func (l *Log) Cut(t Tail, keepDir string) (kept string, err error) {
+	if err := l.refuseFixed(t.End); err != nil {
+		return "", err
+	}
 	if t.Bytes > 0 {
 		if kept, err = l.keep(t, keepDir); err != nil {
 			return "", fmt.Errorf("store: keep a copy of what is cut from the log: %w", err)
@@ -319,8 +322,8 @@ func createNumbered(fsys vfs.FS, stem string) (vfs.File, string, error) {
 }
 
 // dropFilesBehind removes the files that begin behind end, the last one first, so that a power cut
-// leaves no gap between files. That they are gone need not be durable: should one come back, the log
-// still ends before it, and the directory is synced when the next one takes its name.
+// leaves no gap between files. In one directory that they are gone need not be durable: should one come
+// back, the log still ends before it, and the directory is synced when the next one takes its name.
 func (l *Log) dropFilesBehind(end int64) error {
 	all := *l.segments.Load()
 	for len(all) > 0 {
@@ -328,7 +331,11 @@ func (l *Log) dropFilesBehind(end int64) error {
 		if g.base <= end {
 			break
 		}
-		if err := l.cfg.FS.Remove(path.Join(l.cfg.Dir, segmentName(g.base))); err != nil {
+		err := l.cfg.FS.Remove(g.name())
+		if err == nil && len(l.cfg.Dirs) > 1 {
+			err = l.cfg.FS.SyncDir(g.dir)
+		}
+		if err != nil {
 			return fmt.Errorf("store: cut the log: %w", err)
 		}
 		all = all[:len(all)-1]

@@ -25,12 +25,9 @@ func (l *Log) Drop(base int64, reuse bool) error {
 	if len(all) < 2 || all[0].base != base || all[0].end() > l.Durable() {
 		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, segmentName(base))
 	}
-	g, fsys, name := all[0], l.cfg.FS, segmentName(base)
-	if err := fsys.MkdirAll(path.Join(l.cfg.Dir, spareDir)); err != nil {
-		return fmt.Errorf("store: drop segment %s: %w", name, err)
-	}
-	if err := fsys.Rename(path.Join(l.cfg.Dir, name), path.Join(l.cfg.Dir, spareDir, name)); err != nil {
-		return fmt.Errorf("store: drop segment %s: %w", name, err)
+	g := all[0]
+	if err := l.takeName(g); err != nil {
+		return fmt.Errorf("store: drop segment %s: %w", segmentName(base), err)
 	}
 	l.mu.Lock()
 	all = slices.Clone((*l.segments.Load())[1:])
@@ -42,6 +39,28 @@ func (l *Log) Drop(base int64, reuse bool) error {
 	g.shared.Release()
 	return nil
 }
+
+// takeName takes the name of the oldest segment out of its directory: to the spares, or away where that
+// is read-only, for there nothing is made. The names before it, in another directory, are gone for good first.
+func (l *Log) takeName(g *segment) error {
+	fsys := l.cfg.FS
+	if l.unsynced != "" && l.unsynced != g.dir {
+		if err := fsys.SyncDir(l.unsynced); err != nil {
+			return err
+		}
+	}
+	l.unsynced = g.dir
+	if g.fixed {
+		return fsys.Remove(g.name())
+	}
+	if err := fsys.MkdirAll(path.Join(g.dir, spareDir)); err != nil {
+		return err
+	}
+	return fsys.Rename(g.name(), g.spareName())
+}
+
+// spareName is the path of a dropped segment's file.
+func (g *segment) spareName() string { return path.Join(g.dir, spareDir, segmentName(g.base)) }
 
 // goneSegments are dropped segments that nobody reads any more.
 type goneSegments struct {
@@ -122,8 +141,11 @@ func (r *remover) step() {
 
 func (r *remover) shrink(g *segment) (done bool, err error) {
 	fsys := r.l.cfg.FS
+	if g.fixed { // it has no name left
+		return true, nil
+	}
 	if !r.begun { // before its bytes go: a power cut must not bring its old name back without them
-		if err := fsys.SyncDir(r.l.cfg.Dir); err != nil {
+		if err := fsys.SyncDir(g.dir); err != nil {
 			return false, err
 		}
 		r.begun = true
@@ -138,7 +160,7 @@ func (r *remover) shrink(g *segment) (done bool, err error) {
 	if size > shrinkBytes {
 		return false, g.file.Truncate(size - shrinkBytes)
 	}
-	return true, fsys.Remove(path.Join(r.l.cfg.Dir, spareDir, segmentName(g.base)))
+	return true, fsys.Remove(g.spareName())
 }
 
 // close closes the files that are left. Their names are the next start's, or clearDrafts'.

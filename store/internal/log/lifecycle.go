@@ -66,14 +66,16 @@ func (l *Log) Close() error {
 	var errs []error
 	if l.next != nil {
 		l.next.shared.Release()
-		errs = append(errs, l.cfg.FS.Remove(path.Join(l.cfg.Dir, segmentName(l.next.base))))
+		errs = append(errs, l.cfg.FS.Remove(l.next.name()))
 		l.next = nil
 	}
 	if l.spare != nil {
 		l.spare.gone.close()
 		errs = append(errs, l.clearDrafts())
 	}
-	_ = l.cfg.FS.Remove(path.Join(l.cfg.Dir, spareDir)) // empty, or never made
+	for _, dir := range l.cfg.Dirs {
+		_ = l.cfg.FS.Remove(path.Join(dir, spareDir)) // empty, or never made
+	}
 	l.closeSegments()
 	if l.engine != nil {
 		errs = append(errs, l.engine.Close(), l.staging.mem.Close())

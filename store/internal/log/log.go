@@ -39,7 +39,8 @@ const UnflushedBytes = 64 << 20
 // Config is what a Log needs. All fields must be set, except where 0 is said to choose.
 type Config struct {
 	FS           vfs.FS
-	Dir          string
+	Dirs         []string // where new files go, in turn
+	ReadOnly     []string // files here are read, and dropped with age, but no byte of them changes
 	SegmentBytes int64
 	StagingBytes int
 
@@ -54,6 +55,9 @@ type Config struct {
 	Recycle bool // use the files of dropped segments again: every record must carry a check of all its bytes
 
 	Log *slog.Logger
+
+	// Full reports whether new files should rather go to another of Dirs; nil: never. Any goroutine.
+	Full func(dir string) bool
 
 	// Advanced runs on the writer goroutine when a mark moved, or when appends that were refused for
 	// want of a segment may fare otherwise: it is there, or it cannot be made. It must not block.
@@ -87,6 +91,8 @@ type Log struct {
 	wakeAt  int64    // pending bytes at which an appender wakes the writer
 	hurry   bool     // with FlushSync: somebody waits only until the pending bytes are written
 	closing bool
+
+	unsynced string // the caller of Drop only: directory whose last removal may not be on the disk
 
 	done chan struct{} // closed when the writer goroutine has ended
 }

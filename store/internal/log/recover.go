@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path"
 
 	"ringmq/store/record"
-	"ringmq/store/vfs"
 )
 
 // DefaultSegmentBytes is the size of a segment where neither the directory nor the caller says.
 const DefaultSegmentBytes = 1 << 30
 
-// Open opens the files of the log in cfg.Dir, which must exist, and starts nothing. The caller then
+// Open opens the files of the log in cfg.Dirs and cfg.ReadOnly, which must exist, and starts nothing. The caller then
 // walks what may be new (Sync, Walk), has what follows the end looked at and cut (Inspect, Cut), and
 // calls Start. cfg.SegmentBytes 0 takes the size that the directory has; another size than the
 // directory's is refused.
@@ -21,7 +19,7 @@ func Open(cfg Config) (*Log, error) {
 	cfg.UnflushedBytes = cmp.Or(cfg.UnflushedBytes, UnflushedBytes)
 	l := &Log{cfg: cfg, done: make(chan struct{}), wakeAt: never}
 	l.segments.Store(new([]*segment))
-	bases, size, err := listSegments(cfg.FS, cfg.Dir)
+	files, size, err := listFiles(&cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -29,65 +27,27 @@ func Open(cfg Config) (*Log, error) {
 	case size == 0:
 		size = cmp.Or(want, DefaultSegmentBytes)
 	case want != 0 && want != size:
-		return nil, fmt.Errorf("store: %s: its files have %d bytes but %d are configured: set the size to %d, or use another directory", cfg.Dir, size, want, size)
+		return nil, fmt.Errorf("store: %s: its files have %d bytes but %d are configured: set the size to %d, or use another directory", cfg.where(), size, want, size)
 	}
 	l.cfg.SegmentBytes = size
 	if size <= 0 || size%pageBytes != 0 {
-		return nil, fmt.Errorf("store: %s: segments of %d bytes: want a positive multiple of %d", cfg.Dir, size, pageBytes)
+		return nil, fmt.Errorf("store: %s: segments of %d bytes: want a positive multiple of %d", cfg.where(), size, pageBytes)
 	}
-	if err := l.openSegments(bases); err != nil {
+	err = l.openSegments(files)
+	if err == nil {
+		err = l.refuseFixed(l.End() - 1) // the newest file
+	}
+	if err != nil {
 		l.closeSegments()
 		return nil, err
 	}
 	return l, nil
 }
 
-// listSegments returns the bases of the log's files in order, and their size, 0 if there is none.
-func listSegments(fsys vfs.FS, dir string) (bases []int64, size int64, err error) {
-	names, err := fsys.List(dir)
-	if err != nil {
-		return nil, 0, fmt.Errorf("store: list the log: %w", err)
-	}
-	for i, name := range names {
-		info, err := fsys.Stat(path.Join(dir, name))
-		if err != nil {
-			return nil, 0, fmt.Errorf("store: list the log: %w", err)
-		}
-		if info.Dir {
-			continue
-		}
-		if info.Size == 0 && i == len(names)-1 { // a stock broker was killed while it made the file
-			if err := fsys.Remove(path.Join(dir, name)); err != nil {
-				return nil, 0, fmt.Errorf("store: remove an empty file: %w", err)
-			}
-			continue
-		}
-		base, err := parseName(name)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%w: %s is no directory of a log, or the file does not belong there: move it away", err, dir)
-		}
-		size = cmp.Or(size, info.Size)
-		if info.Size != size {
-			return nil, 0, fmt.Errorf("store: %s: %d bytes, but the files before it have %d: restore it from a copy", path.Join(dir, name), info.Size, size)
-		}
-		bases = append(bases, base)
-	}
-	return bases, size, checkAdjacent(dir, bases, size)
-}
-
-func checkAdjacent(dir string, bases []int64, size int64) error {
-	for i, base := range bases {
-		if want := bases[0] + int64(i)*size; base != want || base%size != 0 {
-			return fmt.Errorf("store: %s: file %s is missing before %s: restore it from a copy", dir, segmentName(want), segmentName(base))
-		}
-	}
-	return nil
-}
-
-func (l *Log) openSegments(bases []int64) error {
+func (l *Log) openSegments(files []place) error {
 	var all []*segment
-	for _, base := range bases {
-		g, err := openSegment(l.cfg.FS, l.cfg.Dir, base, l.cfg.SegmentBytes, l.cfg.FlushDepth)
+	for _, f := range files {
+		g, err := l.openSegment(f)
 		if err != nil {
 			l.segments.Store(&all)
 			return err
@@ -124,8 +84,10 @@ type cacheDropper interface{ DropCache() error }
 // the bytes from off on. Then it drops the cache there: after a failed flush it holds bytes that the disk does not, and a second
 // flush says that all is well.
 func (l *Log) Sync(off int64) error {
-	if err := l.cfg.FS.SyncDir(l.cfg.Dir); err != nil {
-		return fmt.Errorf("store: sync the log's directory: %w", err)
+	for _, dir := range l.cfg.dirs() {
+		if err := l.cfg.FS.SyncDir(dir); err != nil {
+			return fmt.Errorf("store: sync the log's directory: %w", err)
+		}
 	}
 	for _, g := range *l.segments.Load() {
 		if g.end() <= off {

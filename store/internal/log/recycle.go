@@ -2,7 +2,6 @@ package log
 
 import (
 	"fmt"
-	"path"
 
 	"ringmq/store/vfs"
 )
@@ -15,7 +14,8 @@ import (
 // check that every record carries, without which nothing is recycled. Recovery and a clean stop put
 // zeros over it.
 
-// recycledMax is how many files wait to be used again: one for the next segment and one behind it.
+// recycledMax is how many files wait in a directory to be used again: one for its next segment and one
+// behind it.
 const recycledMax = 2
 
 // pinned is a file that can tell whether bytes of it are still on their way to somebody.
@@ -31,7 +31,7 @@ func (l *Log) keepForReuse(g *segment) (bool, error) {
 	if !g.reuse {
 		return false, l.dropRecycled() // space is wanted
 	}
-	if len(l.spare.recycled) == recycledMax {
+	if len(l.spare.recycled[g.dir]) == recycledMax {
 		return false, nil
 	}
 	if p, ok := g.file.(pinned); ok {
@@ -42,30 +42,33 @@ func (l *Log) keepForReuse(g *segment) (bool, error) {
 	} else if g.file.Fd() >= 0 {
 		return false, nil
 	}
-	l.spare.recycled = append(l.spare.recycled, segmentName(g.base))
+	l.spare.recycled[g.dir] = append(l.spare.recycled[g.dir], g.spareName())
 	return true, nil
 }
 
 // dropRecycled gives back the space of what waits to be used again.
 func (l *Log) dropRecycled() error {
-	for _, name := range l.spare.recycled {
-		if err := l.cfg.FS.Remove(path.Join(l.cfg.Dir, spareDir, name)); err != nil {
-			return err
+	for dir, names := range l.spare.recycled {
+		for _, name := range names {
+			if err := l.cfg.FS.Remove(name); err != nil {
+				return err
+			}
 		}
+		delete(l.spare.recycled, dir)
 	}
-	l.spare.recycled = nil
 	return nil
 }
 
-// takeRecycled makes one of the files ready to get the name of a segment: its first page is zeros on the
+// takeRecycled makes one of the files in a directory ready to get the name of a segment: its first page is zeros on the
 // disk, so that nobody finds a record where the segment begins. It returns "" if there is none.
-func (l *Log) takeRecycled() (draft string, err error) {
-	n := len(l.spare.recycled)
+func (l *Log) takeRecycled(dir string) (draft string, err error) {
+	names := l.spare.recycled[dir]
+	n := len(names)
 	if n == 0 {
 		return "", nil
 	}
-	draft = path.Join(l.cfg.Dir, spareDir, l.spare.recycled[n-1])
-	l.spare.recycled = l.spare.recycled[:n-1]
+	draft = names[n-1]
+	l.spare.recycled[dir] = names[:n-1]
 	f, err := l.cfg.FS.Open(draft)
 	if err != nil {
 		return "", err

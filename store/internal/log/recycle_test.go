@@ -29,6 +29,7 @@ type retained struct {
 	rng  *rand.Rand
 	lie  string
 	size int // of every record, so that old and new ones begin at the same places; 0: by the dice
+	dirs []string
 
 	serial   int
 	end      int64            // what was durable at least
@@ -42,6 +43,9 @@ func newRetained(t *testing.T, seed uint64) *retained {
 	w.disk.TearSectors(seed%2 == 1)
 	if seed%3 != 0 {
 		w.size = 1000
+	}
+	if w.dirs = []string{"/log"}; seed%5 == 0 {
+		w.dirs = []string{"/log", "/more"}
 	}
 	return w
 }
@@ -91,10 +95,13 @@ func (w *retained) open(power *faultfs.FS) (*rig, error) {
 		}
 		return nil, err
 	}
-	err := vfs.MakeDir(power, "/log")
+	var err error
+	for _, dir := range w.dirs {
+		err = errors.Join(err, vfs.MakeDir(power, dir))
+	}
 	if err == nil {
 		r.Log, err = Open(Config{
-			FS: power, Dir: "/log", SegmentBytes: 16 << 10, StagingBytes: 64 << 10, FlushSync: true, FlushDepth: 2,
+			FS: power, Dirs: w.dirs, SegmentBytes: 16 << 10, StagingBytes: 64 << 10, FlushSync: true, FlushDepth: 2,
 			FlushInterval: time.Hour, FlushThorough: time.Hour, PrepareRetry: time.Millisecond, Recycle: true,
 			Log: slog.New(slog.DiscardHandler), Advanced: func(int64, int64) { r.wake(nil) }, Failed: r.wake,
 		})
@@ -213,7 +220,7 @@ func (w *retained) body() []byte {
 func (w *retained) checkZeros() error {
 	disk := w.disk.AfterCrash(w.rng, 0)
 	base := w.end / (16 << 10) * (16 << 10)
-	f, err := disk.OpenRead(path.Join("/log", segmentName(base)))
+	f, err := disk.OpenRead(path.Join(w.dirs[base/(16<<10)%int64(len(w.dirs))], segmentName(base)))
 	if err != nil {
 		return err
 	}
@@ -309,7 +316,7 @@ func TestRecycleSyncs(t *testing.T) {
 // TestRecycleOnDisk: the same on the machine's file system, with the cache's word for it that nobody reads.
 func TestRecycleOnDisk(t *testing.T) {
 	r := newRig(t, osfs.New(osfs.Options{}), nil, func(c *Config) {
-		c.Dir, c.SegmentBytes, c.StagingBytes, c.Recycle = path.Join(t.TempDir(), "log"), 256<<10, 256<<10, true
+		c.Dirs, c.SegmentBytes, c.StagingBytes, c.Recycle = []string{path.Join(t.TempDir(), "log")}, 256<<10, 256<<10, true
 	})
 	defer func() {
 		if err := errors.Join(r.drain(), r.Close()); err != nil {

@@ -9,7 +9,7 @@
 //
 // Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
 // into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
-// ready before they are needed (spare.go), dropped when they are not any more (drop.go), and their files
+// ready before they are needed (spare.go) in one of the log's directories (dirs.go), dropped when they are not any more (drop.go), and their files
 // used again (recycle.go). What follows the last record of a segment is zeros, eight bytes of them at
 // least, and all but in a recycled one: recovery (recover.go) makes it so, and every write keeps it so.
 //
@@ -42,6 +42,8 @@ type segment struct {
 	// Set when opened, constant afterwards; any goroutine.
 	base   int64 // physical offset of its first byte
 	size   int64
+	dir    string
+	fixed  bool // the directory is one of Config.ReadOnly: the file is open for reading only, without slots
 	file   vfs.File
 	shared *uring.File // counts readers; closes file and slots when the last is gone
 	slots  []vfs.Slot  // one per flush in flight
@@ -59,6 +61,9 @@ type segment struct {
 
 func (g *segment) end() int64 { return g.base + g.size }
 
+// name is the file's path; where it was dropped, the one it had.
+func (g *segment) name() string { return path.Join(g.dir, segmentName(g.base)) }
+
 // segmentName is the file's name: 20 decimal digits of its base (stock broker 5.5.0).
 func segmentName(base int64) string { return fmt.Sprintf("%020d", base) }
 
@@ -74,10 +79,18 @@ func parseName(name string) (int64, error) {
 	return n, nil
 }
 
-// newSegment takes file over and opens its flush slots.
-func newSegment(file vfs.File, base, size int64, depth int) (*segment, error) {
-	g := &segment{base: base, size: size, file: file}
-	for range depth {
+// openSegment opens an existing file of the log, and its flush slots if it may be written.
+func (l *Log) openSegment(p place) (*segment, error) {
+	open, slots := l.cfg.FS.Open, l.cfg.FlushDepth
+	if p.fixed {
+		open, slots = l.cfg.FS.OpenRead, 0
+	}
+	file, err := open(p.name())
+	if err != nil {
+		return nil, fmt.Errorf("store: open segment: %w", err)
+	}
+	g := &segment{base: p.base, size: l.cfg.SegmentBytes, dir: p.dir, fixed: p.fixed, file: file}
+	for range slots {
 		slot, err := file.Slot()
 		if err != nil {
 			g.closeFiles()
@@ -96,15 +109,6 @@ func (g *segment) unused() {
 		return
 	}
 	g.closeFiles()
-}
-
-// openSegment opens an existing file of the log.
-func openSegment(fsys vfs.FS, dir string, base, size int64, depth int) (*segment, error) {
-	file, err := fsys.Open(path.Join(dir, segmentName(base)))
-	if err != nil {
-		return nil, fmt.Errorf("store: open segment: %w", err)
-	}
-	return newSegment(file, base, size, depth)
 }
 
 // closeFiles closes what the segment holds. What was written is flushed long before, or lost with a

@@ -29,11 +29,13 @@ type preparer struct {
 
 	askedFor int64 // guarded by the log's lock; -1 before the first
 
-	recycled []string // preparer goroutine only: files in spareDir that wait to be used again
+	// Preparer goroutine only, and Start before that.
+	recycled map[string][]string // by directory: files in its spareDir that wait to be used again
+	named    string              // directory in which the next segment has its name, though perhaps not for good
 }
 
 func newPreparer(l *Log) *preparer {
-	return &preparer{l: l, asked: make(chan int64, 1), gone: goneSegments{news: make(chan struct{}, 1)}, stop: make(chan struct{}), done: make(chan struct{}), askedFor: -1}
+	return &preparer{l: l, asked: make(chan int64, 1), gone: goneSegments{news: make(chan struct{}, 1)}, stop: make(chan struct{}), done: make(chan struct{}), askedFor: -1, recycled: map[string][]string{}}
 }
 
 // askLocked asks for the segment that begins at base, once.
@@ -143,30 +145,49 @@ func (p *preparer) tell() {
 
 const spareDir = "spare"
 
-// makeSegment makes the file that begins at base, durable on return.
+// makeSegment makes the file that begins at base, durable on return, in the first directory where it can
+// be made.
 func (l *Log) makeSegment(base int64) (*segment, error) {
+	var failed []error
+	for _, dir := range l.turns(base) {
+		g, err := l.makeSegmentIn(dir, base)
+		if err == nil && len(failed) > 0 {
+			l.cfg.Log.Warn("store: a file of the log was made in another directory than the one whose turn it was", "file", g.name(), "err", errors.Join(failed...))
+		}
+		if err == nil {
+			return g, nil
+		}
+		if failed = append(failed, err); l.spare.named != "" { // nowhere else, or it is there twice
+			break
+		}
+	}
+	return nil, errors.Join(failed...)
+}
+
+func (l *Log) makeSegmentIn(dir string, base int64) (*segment, error) {
 	fsys, name := l.cfg.FS, segmentName(base)
-	final := path.Join(l.cfg.Dir, name)
-	draft, err := l.takeRecycled()
+	draft, err := l.takeRecycled(dir)
 	recycled := draft != ""
 	if !recycled && err == nil {
-		draft = path.Join(l.cfg.Dir, spareDir, name)
+		draft = path.Join(dir, spareDir, name)
 		err = l.fillDraft(draft)
 	}
 	if err != nil {
 		_ = fsys.Remove(draft) // gives the space back
 		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
 	}
-	if err := fsys.Rename(draft, final); err != nil {
+	if err := fsys.Rename(draft, path.Join(dir, name)); err != nil {
 		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
 	}
-	if err := fsys.SyncDir(l.cfg.Dir); err != nil {
+	l.spare.named = dir
+	if err := fsys.SyncDir(dir); err != nil {
 		return nil, fmt.Errorf("prepare segment %s: %w", name, err)
 	}
-	g, err := openSegment(fsys, l.cfg.Dir, base, l.cfg.SegmentBytes, l.cfg.FlushDepth)
+	g, err := l.openSegment(place{dir: dir, base: base})
 	if err != nil {
 		return nil, err
 	}
+	l.spare.named = ""
 	if g.zeroed = l.firstZeros(); recycled {
 		g.recycled, g.zeroed = true, g.size
 		l.counters.recycled.Add(1)
@@ -202,7 +223,15 @@ func (l *Log) fillDraft(draft string) error {
 
 // clearDrafts removes what a killed process left of its next segment, and of dropped ones.
 func (l *Log) clearDrafts() error {
-	dir := path.Join(l.cfg.Dir, spareDir)
+	for _, dir := range l.cfg.Dirs {
+		if err := l.clearDraftsIn(path.Join(dir, spareDir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) clearDraftsIn(dir string) error {
 	names, err := l.cfg.FS.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

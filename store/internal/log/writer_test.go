@@ -31,11 +31,17 @@ type rig struct {
 
 func newRig(t testing.TB, fsys vfs.FS, disk *memfs.FS, change func(*Config)) *rig {
 	t.Helper()
+	return newRigAt(t, fsys, disk, 0, change)
+}
+
+// newRigAt starts the log at end.
+func newRigAt(t testing.TB, fsys vfs.FS, disk *memfs.FS, end int64, change func(*Config)) *rig {
+	t.Helper()
 	r := &rig{t: t, disk: disk}
 	r.moved = sync.NewCond(&r.mu)
 	r.drain = sync.OnceValue(func() error { return r.Drain() })
 	cfg := Config{
-		FS: fsys, Dir: "/log", SegmentBytes: 64 << 10, StagingBytes: 64 << 10,
+		FS: fsys, Dirs: []string{"/log"}, SegmentBytes: 64 << 10, StagingBytes: 64 << 10,
 		FlushSync: true, FlushDepth: 2, FlushInterval: time.Hour, FlushThorough: time.Hour, PrepareRetry: time.Millisecond,
 		Log:      slog.New(slog.DiscardHandler),
 		Advanced: func(int64, int64) { r.wake(nil) },
@@ -44,14 +50,16 @@ func newRig(t testing.TB, fsys vfs.FS, disk *memfs.FS, change func(*Config)) *ri
 	if change != nil {
 		change(&cfg)
 	}
-	if err := fsys.MkdirAll(cfg.Dir); err != nil {
-		t.Fatal(err)
+	for _, dir := range cfg.Dirs {
+		if err := fsys.MkdirAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var err error
 	if r.Log, err = Open(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Start(0); err != nil {
+	if err := r.Start(end); err != nil {
 		t.Fatal(err)
 	}
 	return r

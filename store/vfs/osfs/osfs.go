@@ -101,6 +101,16 @@ func (osFS) Stat(name string) (vfs.Info, error) {
 	return vfs.Info{Size: info.Size(), Mod: info.ModTime(), Dir: info.IsDir()}, nil
 }
 
+// Same reports whether two names lead to one file or directory, by links or mounts.
+func (osFS) Same(a, b string) (bool, error) {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other), err
+}
+
 func (osFS) SyncDir(dir string) error {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

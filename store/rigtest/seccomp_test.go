@@ -1,33 +1,13 @@
 package rigtest
 
 import (
-	"fmt"
-	"runtime"
-	"unsafe"
-
 	"golang.org/x/sys/unix"
+
+	"ringmq/store/vfs/vfstest"
 )
 
-// denyRing makes the kernel refuse io_uring to this whole process with EPERM, as the seccomp profiles of
-// container engines do: io_uring_setup, _enter and _register are system calls 425 to 427 everywhere.
+// denyRing makes the kernel refuse io_uring to this whole process: io_uring_setup, _enter and _register are
+// system calls 425 to 427 everywhere.
 func denyRing() error {
-	program := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
-		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: unix.SYS_IO_URING_SETUP, Jf: 2},
-		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: unix.SYS_IO_URING_REGISTER, Jt: 1},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
-		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-	}
-	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	runtime.LockOSThread() // both calls concern the calling thread; TSYNC then takes all others along
-	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no_new_privs: %w", err)
-	}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&filter)))
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return fmt.Errorf("seccomp: %w", errno)
-	}
-	return nil
+	return vfstest.Deny(unix.EPERM, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_REGISTER)
 }

@@ -127,9 +127,12 @@ type Engine interface {
 	Kick()
 	// Close waits for the flushes in flight and drops their completions.
 	Close() error
-	// Name is the engine's name in logs and metrics, such as "posix".
+	// Name is the engine's name in logs, such as "posix" or RingEngine.
 	Name() string
 }
+
+// RingEngine is the name of the engine that flushes in io_uring.
+const RingEngine = "io_uring"
 
 // Flushed is a completed flush. Once Err is set for a slot, every later flush of that slot reports it
 // again: what the kernel told once and forgot is kept here.

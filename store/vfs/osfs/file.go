@@ -21,9 +21,10 @@ const iovMax = 1024 // buffers per system call: IOV_MAX of Linux
 type file struct {
 	*os.File
 	fd int
+	fs osFS
 }
 
-func open(name string, flags int) (vfs.File, error) {
+func (fsys osFS) open(name string, flags int) (vfs.File, error) {
 	f, err := os.OpenFile(name, flags|unix.O_CLOEXEC, filePerm)
 	if err != nil {
 		return nil, err
@@ -36,7 +37,7 @@ func open(name string, flags int) (vfs.File, error) {
 		f.Close()
 		return nil, err
 	}
-	return &file{File: f, fd: int(f.Fd())}, nil
+	return &file{File: f, fd: int(f.Fd()), fs: fsys}, nil
 }
 
 func (f *file) Fd() int { return f.fd }
@@ -59,15 +60,20 @@ func (f *file) WriteVec(bufs [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// writeVec gives the kernel up to 1024 buffers at a time until all are written.
-func writeVec(fd, flags int, bufs [][]byte, off int64) (done int, err error) {
+func writeVec(fd, flags int, bufs [][]byte, off int64) (int, error) {
+	return writeAll(func(bufs [][]byte, at int64) (int, error) { return unix.Pwritev2(fd, bufs, at, flags) }, bufs, off)
+}
+
+// writeAll gives a system call up to 1024 buffers at a time until all are written: it goes on after short
+// writes, and after a signal.
+func writeAll(write func(bufs [][]byte, at int64) (int, error), bufs [][]byte, off int64) (done int, err error) {
 	total := 0
 	for _, b := range bufs {
 		total += len(b)
 	}
 	rest := bufs
 	for done < total {
-		n, err := unix.Pwritev2(fd, rest[:min(len(rest), iovMax)], off+int64(done), flags)
+		n, err := write(rest[:min(len(rest), iovMax)], off+int64(done))
 		if n > 0 {
 			done += n
 			rest = advance(rest, n)
@@ -99,18 +105,30 @@ func advance(bufs [][]byte, n int) [][]byte {
 	return bufs
 }
 
-// Preallocate uses fallocate. Where the file system has none, zeros are written behind the file's end,
-// which reserves blocks as well; holes below it stay.
+// Preallocate uses fallocate. Where the file system has none, or a policy forbids it, zeros are written behind
+// the file's end, which reserves blocks as well; holes below it stay.
 func (f *file) Preallocate(n int64) error {
 	err := again(func() error { return unix.Fallocate(f.fd, 0, 0, n) })
 	runtime.KeepAlive(f)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+	if f.cannot(err) {
 		return f.appendZeros(n)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 	}
 	return nil
+}
+
+// cannot reports whether fallocate was refused for a reason that stays: the file system or the kernel has
+// none, or a policy forbids it. The log is told of the first time.
+func (f *file) cannot(err error) bool {
+	if err != unix.EOPNOTSUPP && err != unix.ENOSYS && err != unix.EPERM {
+		return false
+	}
+	f.fs.told.Do(func() {
+		f.fs.o.Log.Warn("no fallocate: files are made by writing zeros, which takes longer", "file", f.Name(), "reason", err)
+	})
+	return true
 }
 
 // appendZeros makes the file n bytes long, unless it is longer.

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -36,16 +37,19 @@ const (
 // Options sets up the file system. A zero field means "choose for me".
 type Options struct {
 	IOEngine IOEngine
-	Log      *slog.Logger // told why there is no ring
+	Log      *slog.Logger // told why there is no ring, or no fallocate
 }
 
-type osFS struct{ o Options }
+type osFS struct {
+	o    Options
+	told *sync.Once // that there is no fallocate
+}
 
 // New returns the machine's file system. All of them are the same one, locks included.
 func New(o Options) vfs.FS {
 	o.IOEngine = cmp.Or(o.IOEngine, Auto)
 	o.Log = cmp.Or(o.Log, slog.Default())
-	return osFS{o}
+	return osFS{o, new(sync.Once)}
 }
 
 // NewEngine makes the flusher that Options ask for.
@@ -67,13 +71,13 @@ func (f osFS) NewEngine() (vfs.Engine, error) {
 	return nil, fmt.Errorf("osfs: ioEngine=%q: want %s, %s or %s", f.o.IOEngine, Auto, URing, POSIX)
 }
 
-func (osFS) Create(name string) (vfs.File, error) {
-	return open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+func (f osFS) Create(name string) (vfs.File, error) {
+	return f.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-func (osFS) Open(name string) (vfs.File, error) { return open(name, os.O_RDWR) }
+func (f osFS) Open(name string) (vfs.File, error) { return f.open(name, os.O_RDWR) }
 
-func (osFS) OpenRead(name string) (vfs.File, error) { return open(name, os.O_RDONLY) }
+func (f osFS) OpenRead(name string) (vfs.File, error) { return f.open(name, os.O_RDONLY) }
 
 func (osFS) Remove(name string) error { return os.Remove(name) }
 

@@ -77,7 +77,12 @@ func (e *ring) Begin(v vfs.Slot, id uint64) {
 		op++
 	}
 	e.flying[op] = flying{slot: s, id: id}
-	e.ring.Fsync(int(s.file.Fd()), uint64(op))
+	e.send(e.flying[op], uint64(op))
+}
+
+// send hands a flush over to the kernel.
+func (e *ring) send(f flying, op uint64) {
+	e.ring.Fsync(int(f.slot.file.Fd()), op)
 	if err := e.ring.Submit(); err != nil {
 		e.broken(err)
 	}
@@ -143,19 +148,28 @@ func (e *ring) collect(into []vfs.Flushed) []vfs.Flushed {
 			e.drain()
 			continue
 		}
-		f := e.flying[c.ID]
-		if f.slot == nil {
-			continue // the engine broke before: it was reported then
+		if f := e.flying[c.ID]; f.slot != nil { // else the engine broke before: it was reported then
+			into = e.landed(into, f, c)
 		}
-		e.flying[c.ID] = flying{}
-		if err := c.Err(); err != nil {
-			f.slot.err = fmt.Errorf("fdatasync %s: %w", f.slot.name, err)
-		}
-		into = append(into, vfs.Flushed{ID: f.id, Err: f.slot.err})
 	}
 	into = append(into, e.ready...)
 	e.ready = e.ready[:0]
 	return into
+}
+
+// landed appends a flush that has completed, unless a signal ended it before it did anything: then it is
+// handed over again, as the other engine does.
+func (e *ring) landed(into []vfs.Flushed, f flying, c uring.Completion) []vfs.Flushed {
+	err := c.Err()
+	if errors.Is(err, unix.EINTR) {
+		e.send(f, c.ID)
+		return into
+	}
+	e.flying[c.ID] = flying{}
+	if err != nil {
+		f.slot.err = fmt.Errorf("fdatasync %s: %w", f.slot.name, err)
+	}
+	return append(into, vfs.Flushed{ID: f.id, Err: f.slot.err})
 }
 
 // broken ends the engine: what the kernel will make of the flushes in flight is unknown, so they have failed.
@@ -196,4 +210,4 @@ func (e *ring) inFlight() bool {
 	return false
 }
 
-func (e *ring) Name() string { return "io_uring" }
+func (e *ring) Name() string { return vfs.RingEngine }

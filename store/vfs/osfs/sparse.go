@@ -51,7 +51,7 @@ func (f *file) Zero(off, n int64) error {
 		return unix.Fallocate(f.fd, unix.FALLOC_FL_ZERO_RANGE|unix.FALLOC_FL_KEEP_SIZE, off, n)
 	})
 	runtime.KeepAlive(f)
-	if err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+	if f.cannot(err) {
 		return f.writeZeros(off, off+n)
 	}
 	if err != nil {

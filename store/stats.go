@@ -1,6 +1,10 @@
 package store
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"ringmq/store/vfs"
+)
 
 // Stats are counters since Open, and what Open found.
 type Stats struct {
@@ -9,6 +13,9 @@ type Stats struct {
 	Busy          int64 // refusals for want of staging or of a segment
 	Writes        int64 // of the log
 	Flushes       int64 // of the log, begun
+	FlushedInline int64 // found good: by the call that wrote the bytes
+	FlushedByRing int64 // in io_uring
+	FlushedByCall int64 // by an engine that calls fdatasync
 	Segments      int64 // prepared
 	Recycled      int64 // of them, from removed ones
 	StagedBytes   int64 // reserved now: promised or not yet written
@@ -47,7 +54,10 @@ func (c *counters) clockBehind(ms int64) {
 func (s *Store) Stats() Stats {
 	l, k := s.log.Stats(), &s.retention
 	first := s.log.Min()
-	var age, refusing int64
+	var age, refusing, byRing, byCall int64
+	if byCall = l.Completed; l.Engine == vfs.RingEngine {
+		byRing, byCall = byCall, 0
+	}
 	if ms := k.oldestMs.Load(); ms > 0 {
 		age = max(s.o.Now().UnixMilli()-ms, 0)
 	}
@@ -60,6 +70,9 @@ func (s *Store) Stats() Stats {
 		Busy:          l.Busy,
 		Writes:        l.Writes,
 		Flushes:       l.Flushes,
+		FlushedInline: l.Inline,
+		FlushedByRing: byRing,
+		FlushedByCall: byCall,
 		Segments:      l.Segments,
 		Recycled:      l.Recycled,
 		StagedBytes:   l.Staged,

@@ -151,6 +151,30 @@ func TestFullDisk(t *testing.T) {
 	nodetest.Until(t, "sends are taken again", func() bool { return ask().Code == wire.Success })
 }
 
+// TestStartOnFullDisk: a node starts without a free block, answers pulls, and refuses sends until there is room.
+func TestStartOnFullDisk(t *testing.T) {
+	disk := memfs.New(1)
+	setup := nodetest.Setup{FS: disk, Config: map[string]string{"cleanResourceInterval": "1000"}}
+	n := nodetest.Start(t, setup)
+	c := n.Client()
+	c.Send("T", 0, "first")
+	c.Pull("G", "T", 0, 0) // the group is known from now on
+	n.Stop()
+	disk.SetSpace(1)
+	n = nodetest.Start(t, setup)
+	c = n.Client()
+	if records, ans := c.Pull("G", "T", 0, 0); len(records) != 1 {
+		t.Errorf("%d messages were read: %d", len(records), ans.Code)
+	}
+	ask := func() wire.Code {
+		n.Clock.Advance(time.Second)
+		return c.Ask(wire.SendMessageV2, nodetest.SendHeader("T", 0), []byte("x")).Code
+	}
+	nodetest.Until(t, "sends are refused", func() bool { return ask() == wire.ServiceNotAvailable })
+	disk.SetSpace(0)
+	nodetest.Until(t, "sends are taken", func() bool { return ask() == wire.Success })
+}
+
 // TestFailedWrite: a write of the log that fails is as final as a flush that does.
 func TestFailedWrite(t *testing.T) {
 	power := faultfs.Wrap(memfs.New(1))

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ringmq/store/sidefile"
+	"ringmq/store/vfs"
 )
 
 // The file "abort" is there while a store is open, and after it was not closed. Stock brokers look at
@@ -17,6 +18,10 @@ import (
 const abortMark = "ringmq"
 
 func (s *Store) abortName() string { return path.Join(s.o.Dir, "abort") }
+
+// keptAbortName is where a clean stop leaves the file. A start on a full disk takes it back, for which no new
+// block is wanted.
+func (s *Store) keptAbortName() string { return path.Join(s.o.Dir, "ringmq.abort") }
 
 // readAbort tells whether the file is there, and whether it is ours.
 func (s *Store) readAbort() (there, ours bool, err error) {
@@ -44,7 +49,11 @@ func (s *Store) holdAbort() error {
 	if err != nil || there {
 		return err
 	}
-	return s.writeAbort()
+	err = s.writeAbort()
+	if vfs.IsNoSpace(err) && s.fs.Rename(s.keptAbortName(), s.abortName()) == nil {
+		err = s.fs.SyncDir(s.o.Dir)
+	}
+	return err
 }
 
 // writeAbort makes the file ours. One that a stock broker left is taken over once our checkpoint is in
@@ -60,4 +69,4 @@ func abortText() []byte { return fmt.Appendf(nil, "%d\n%s\n", os.Getpid(), abort
 
 // removeAbort says that the store was closed. Should the removal get lost, the next start only works
 // more than it had to: nothing is synced.
-func (s *Store) removeAbort() error { return s.fs.Remove(s.abortName()) }
+func (s *Store) removeAbort() error { return s.fs.Rename(s.abortName(), s.keptAbortName()) }

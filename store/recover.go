@@ -171,6 +171,7 @@ type recovery struct {
 	records int64
 	odd     int64 // records that can be in no queue
 	holed   bool  // the walk is behind damage: messages may be missing
+	late    bool  // the disk is full, and something is written later
 	told    int64 // Progress was told of the walk up to here
 }
 
@@ -416,7 +417,7 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 	}
 	r.s.keeper.Note(q, change)
 	if change.Due {
-		return r.s.keeper.WriteFull()
+		return r.orLater(r.s.keeper.WriteFull())
 	}
 	return nil
 }
@@ -439,7 +440,7 @@ func (r *recovery) putLight(rec *record.Record, e queue.Entry) error {
 		}
 		r.s.keeper.Note(q, change)
 		if change.Due {
-			if err := r.s.keeper.WriteFull(); err != nil {
+			if err := r.orLater(r.s.keeper.WriteFull()); err != nil {
 				return err
 			}
 		}
@@ -544,7 +545,8 @@ func (r *recovery) begin(end int64) error {
 		return s.explain(err)
 	}
 	if !r.clean || r.start != end || r.point.Check != s.o.Check || s.mark.Made() {
-		if err := s.keeper.Checkpoint(false); err != nil {
+		err := r.orLater(s.keeper.Checkpoint(false))
+		if err != nil {
 			return errors.Join(s.explain(err), s.log.Drain())
 		}
 	}
@@ -552,6 +554,19 @@ func (r *recovery) begin(end int64) error {
 	s.index.Start()
 	s.mark.Keep(min(markEvery, s.o.QueueFlushInterval), s.log.Durable, s.o.Log)
 	s.o.Log.Info("store: open", "dir", s.o.Dir, "end", end, "verified_from", r.start, "records", r.records, "queues", len(s.queues), "closed_before", !r.aborted)
+	return nil
+}
+
+// orLater drops an error of a full disk where the keeper may write later what there is no room for now:
+// entries wait in memory, and the next start finds the log and the checkpoint that this one found.
+func (r *recovery) orLater(err error) error {
+	if !vfs.IsNoSpace(err) || !r.fits || r.s.found.Rebuilt {
+		return err
+	}
+	if !r.late {
+		r.late = true
+		r.s.o.Log.Warn("store: the disk is full: queue entries and the checkpoint are written once there is room", "err", err)
+	}
 	return nil
 }
 

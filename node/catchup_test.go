@@ -85,7 +85,7 @@ func TestMarksBeforeTheNetwork(t *testing.T) {
 			t.Errorf("fails=%v: code %d, want %d", fails, ans.Code, want)
 		}
 		_ = client.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		if err := broker.Stop(ctx); err != nil {
 			t.Error(err)
 		}

@@ -116,7 +116,7 @@ func routeOf(t *testing.T, n *Node, name string) (route wire.RouteData) {
 
 func stop(t *testing.T, n *Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := n.Stop(ctx); err != nil {
 		t.Error(err)

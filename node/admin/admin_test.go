@@ -39,7 +39,7 @@ func page(t *testing.T, health, ready func() error) func(path string) (status in
 	client := &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			t.Error(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of the tests; none of them waits when all is well.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // fake is a name server of which a test sees every request and scripts every answer that is not the usual one.
 type fake struct {

@@ -143,7 +143,7 @@ func (n *Node) rpcOptions() rpc.Options {
 		OnDisk:      rpc.Limit{Count: c.PullDiskCount, Bytes: c.PullDiskBytes},
 		NewestBytes: n.opts.MemoryBytes / 100 * int64(c.MemoryRatio),
 
-		RejectActivePull: c.RejectPullConsumer, LitePull: c.LitePull, NotifyIDsChanged: c.NotifyIDsChanged,
+		RejectActivePull: c.RejectPullConsumer, LitePull: c.LitePull, PropertyFilter: c.PropertyFilter, NotifyIDsChanged: c.NotifyIDsChanged,
 	}
 }
 

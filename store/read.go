@@ -42,9 +42,13 @@ type Get struct {
 	MaxCount int                       // most messages
 	MaxBytes int                       // most bytes; the first message is given in any case
 	Match    func(tagsCode int64) bool // nil takes all
+
+	// MatchProps judges the properties of what Match takes, in the form of package record; nil takes all. It costs a
+	// look at each of these messages. The bytes are valid during the call only.
+	MatchProps func(props []byte) bool
 }
 
-// Got is the answer to a Get. Its memory is reused by the next Get into it.
+// Got is the answer to a Get. Its memory is reused by the next Get into it, which must be of the same Store.
 type Got struct {
 	Status   Status
 	Next     int64 // queue offset to ask for next
@@ -54,6 +58,8 @@ type Got struct {
 	Bytes    int
 
 	entries []byte
+	window  window
+	looked  int // bytes that looks at properties took
 }
 
 // Run is a contiguous range of the log that holds whole records.
@@ -66,10 +72,11 @@ type Run struct {
 // maxFilterMessageSize); a longer run of messages that do not match takes further Gets.
 const scanEntries = 800
 
-// Get finds messages of a queue by its entries; it reads no message. A nil q is NoMatchedLogicQueue.
-// Any goroutine may call it; it may read entries from a file.
+// Get finds messages of a queue by its entries; it reads no message unless MatchProps asks for its properties. A nil q is
+// NoMatchedLogicQueue. Any goroutine may call it; it may read entries from a file. It ends early, with what there is so
+// far, rather than look at many messages: one call takes a loop about a millisecond while the page cache has them.
 func (s *Store) Get(q *Queue, g Get, out *Got) error {
-	*out = Got{Runs: out.Runs[:0], entries: out.entries}
+	*out = Got{Runs: out.Runs[:0], entries: out.entries, window: out.window}
 	if q == nil {
 		out.Status = NoMatchedLogicQueue
 		return nil
@@ -110,7 +117,7 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 	out.Status, out.Next = NoMatchedMessage, g.Offset
 	for i := range n {
 		e := queue.Parse(out.entries[i*queue.EntryBytes:])
-		if out.full(g, e) {
+		if out.full(g, e) || out.looked >= maxLookedBytes {
 			break
 		}
 		at := g.Offset + int64(i)
@@ -118,19 +125,33 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		if e.Valid() && g.Match != nil && !g.Match(s.tagsOf(q, e)) {
 			continue
 		}
-		ok, err := s.pointsToRecord(q, at, e)
+		wanted, ok, err := s.judge(q, at, g, out, out.entries[i*queue.EntryBytes:n*queue.EntryBytes])
 		if err != nil {
 			return err
 		}
-		if !ok {
-			if out.Count == 0 {
-				out.Status = MessageWasRemoving
-			}
-			continue
+		if !ok && out.Count == 0 {
+			out.Status = MessageWasRemoving
 		}
-		out.add(e)
+		if wanted {
+			out.add(e)
+		}
 	}
 	return nil
+}
+
+// judge tells of the first of some entries, which stands at queue offset at, whether it points to a record (ok), and
+// whether that is wanted.
+func (s *Store) judge(q *Queue, at int64, g Get, out *Got, entries []byte) (wanted, ok bool, err error) {
+	e := queue.Parse(entries)
+	if g.MatchProps == nil {
+		ok, err = s.pointsToRecord(q, at, e)
+		return ok, ok, err
+	}
+	if !s.inLog(e) {
+		return false, false, nil
+	}
+	props, ok, err := s.look(out, entries)
+	return ok && g.MatchProps(props), ok, err
 }
 
 // tagsOf returns the hash of a message's tags. One that only a stock broker's consumequeue_ext has is made
@@ -166,7 +187,7 @@ func (o *Got) add(e queue.Entry) {
 // pointsToRecord judges an entry before it is served. One that this process made is right. One that
 // was found on the disk may be damaged, or may point to what has been removed.
 func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) {
-	if !e.Valid() || e.Filler() || e.Offset < s.log.Min() || e.End() > s.readable.Load() {
+	if !s.inLog(e) {
 		return false, nil
 	}
 	if at >= q.trusted {
@@ -180,7 +201,17 @@ func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) 
 	if errors.Is(err, ErrOffset) { // across two segments: no record does that
 		return false, nil
 	}
-	return be32(head[:]) == uint32(e.Size) && isHead(head[:], e.Offset), err
+	return isHeadOf(head[:], e), err
+}
+
+// inLog reports whether e points into the visible log.
+func (s *Store) inLog(e queue.Entry) bool {
+	return e.Valid() && !e.Filler() && e.Offset >= s.log.Min() && e.End() <= s.readable.Load()
+}
+
+// isHeadOf reports whether the record that head begins is the one of e. head has headBytes at least.
+func isHeadOf(head []byte, e queue.Entry) bool {
+	return be32(head) == uint32(e.Size) && isHead(head, e.Offset)
 }
 
 // isHead tells whether the head of a record that stands at off says so itself.

@@ -78,6 +78,7 @@ type Config struct {
 	RegionID           string
 	TraceOn            bool
 	LitePull           bool
+	PropertyFilter     bool // SQL92 subscriptions are served
 	RejectPullConsumer bool
 	NotifyIDsChanged   bool
 	ChannelExpire      time.Duration // without a heartbeat

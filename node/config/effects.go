@@ -11,7 +11,7 @@ var noEffect = map[string]string{
 	"crc":        "bodies are always checked",
 	"delay":      "delayed messages are not supported yet",
 	"derived":    "the path follows from storePathRootDir; stock brokers do not read this key either",
-	"filter":     "filtering by SQL92 is not supported yet; tags are compared by their hash in the queue",
+	"filter":     "SQL92 expressions are judged by the messages themselves; bit maps and filter data are not kept, and retry topics are not filtered",
 	"flush":      "one writer decides when to flush, by flushDiskType and the intervals that are in use",
 	"ha":         "replication is not supported yet",
 	"index":      "the message index is kept up, but look-ups by key are not served yet",

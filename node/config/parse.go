@@ -142,6 +142,7 @@ func (p *parser) config() Config {
 		RegionID:           p.name("regionId"),
 		TraceOn:            p.yes("traceOn"),
 		LitePull:           p.yes("litePullMessageEnable"),
+		PropertyFilter:     p.yes("enablePropertyFilter"),
 		RejectPullConsumer: p.yes("rejectPullConsumerEnable"),
 		NotifyIDsChanged:   p.yes("notifyConsumerIdsChangedEnable"),
 		ChannelExpire:      p.ms("channelExpiredTimeout", 1000),

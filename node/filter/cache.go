@@ -5,7 +5,7 @@ import "sync"
 // Bounds of one generation of a Cache; there are two.
 const (
 	cacheExprs = 1024
-	cacheBytes = 1 << 20 // of texts; an expression takes some ten times as much
+	cacheBytes = 256 << 10 // of texts; an expression takes up to twenty times as much
 )
 
 // Cache keeps the expressions that subscriptions use, so that each is compiled once and not for every pull. The zero
@@ -20,18 +20,17 @@ type Cache struct {
 	bytes      int // of the young texts
 }
 
-// Compile returns the expression of a text. The error is an *Error and is not kept. It allocates nothing when the
-// expression is at hand.
-func (c *Cache) Compile(text []byte) (*Expr, error) {
+// Compile returns the expression of a text. The error is an *Error and is not kept.
+func (c *Cache) Compile(text string) (*Expr, error) {
 	c.mu.RLock()
-	e, old := c.young[string(text)], c.old[string(text)]
+	e, old := c.young[text], c.old[text]
 	c.mu.RUnlock()
 	if e != nil {
 		return e, nil
 	}
 	if e = old; e == nil {
 		var err error
-		if e, err = Compile(string(text)); err != nil {
+		if e, err = Compile(text); err != nil {
 			return nil, err
 		}
 	}

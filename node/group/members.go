@@ -163,7 +163,7 @@ func subscription(d *wire.SubscriptionData) *Subscription {
 	if s.Type == "" {
 		s.Type = Tag
 	}
-	if s.Expr == "" {
+	if s.Expr == "" && s.Type == Tag {
 		s.Expr = All
 	}
 	for _, tag := range d.TagsSet {

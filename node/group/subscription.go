@@ -22,16 +22,19 @@ var ErrExpression = errors.New("subString split error")
 type Subscription struct {
 	Topic   string
 	Type    string // Tag, SQL92
-	Expr    string // All, tags joined by two pipes, or the SQL92 text
+	Expr    string // All, tags joined by two pipes, or the text of another type
 	Tags    []string
 	Codes   []int32 // Java hashes of the tags, in order, each once
 	Version int64   // the client's clock when it subscribed: Java in ms, Go in ns or 0
 }
 
+// TakesAll reports whether Match says yes to every message.
+func (s *Subscription) TakesAll() bool { return s.Expr == All || s.Type != Tag }
+
 // Match judges a message by the tag hash of its queue entry. It may say yes to another tag of equal hash,
 // which the client sorts out, and says yes to whatever Codes cannot judge.
 func (s *Subscription) Match(tagsCode int64) bool {
-	if s.Expr == All || s.Type != Tag {
+	if s.TakesAll() {
 		return true
 	}
 	_, found := slices.BinarySearch(s.Codes, int32(tagsCode))
@@ -49,10 +52,13 @@ func NewSubscription(topic, expr, exprType string, version int64) (*Subscription
 	if s.Type == "" {
 		s.Type = Tag
 	}
+	if s.Type != Tag {
+		return s, nil
+	}
 	if s.Expr == "" {
 		s.Expr = All
 	}
-	if s.Type != Tag || s.Expr == All {
+	if s.Expr == All {
 		return s, nil
 	}
 	if len(expr) > maxExprBytes {

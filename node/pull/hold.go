@@ -41,6 +41,8 @@ type Holder struct {
 	timerAt time.Time // when it rings
 	got     store.Got
 	batch   []*Poll // those being answered
+	budget  int     // entries at which this task may still look
+	first   int     // where the next round over a queue's polls begins, so that none is always the last
 	bytes   int64   // of the polls that wait
 
 	// mu guards what follows; leaf lock, taken by the store's writer.
@@ -72,9 +74,13 @@ func (h *Holder) Hold(o *Owner, p *Poll) {
 	h.setTimer()
 	h.arrivals.ask(p.Queue, h)
 	h.arrivals.held.Add(1) // last: whoever sees it knows that the deadline is set
-	if h.hasMatch(p) {
+	h.budget = lookedPerTask
+	switch match, more := h.look(p); {
+	case match:
 		h.forget(p)
 		p.Answer(p)
+	case more:
+		h.tell(p.Queue)
 	}
 }
 
@@ -120,30 +126,46 @@ func (h *Holder) takeNews() {
 	news := h.news
 	h.news, h.posted = nil, false
 	h.mu.Unlock()
+	h.budget = lookedPerTask
 	for _, q := range news {
 		h.wake(q)
 	}
 }
 
-// wake answers the polls on q that have a match. While some stay, the next arrival is asked for,
-// and then they look once more: see Arrivals.ask.
+// lookedPerTask bounds at how many entries a Holder looks in one task of its loop: about two milliseconds where the
+// messages themselves must be looked at.
+const lookedPerTask = 2000
+
+// wake answers the polls on q that have a match. While some stay, the next arrival is asked for, and then they look once
+// more: see Arrivals.ask. Where there is too much to look at, the rest is done later, as if it were news.
 func (h *Holder) wake(q *store.Queue) {
-	h.answerMatching(q)
-	if len(h.queues[q]) > 0 {
+	more := h.answerMatching(q)
+	if !more && len(h.queues[q]) > 0 {
 		h.arrivals.ask(q, h)
-		h.answerMatching(q)
+		more = h.answerMatching(q)
+	}
+	if more {
+		h.tell(q)
 	}
 }
 
 // answerMatching first takes the polls out and then answers them, because an answer may hold its
-// connection's next poll at once.
-func (h *Holder) answerMatching(q *store.Queue) {
-	for _, p := range h.queues[q] {
-		if h.hasMatch(p) {
-			h.batch = append(h.batch, p)
+// connection's next poll at once. more: some have not looked at all entries.
+func (h *Holder) answerMatching(q *store.Queue) (more bool) {
+	polls := h.queues[q]
+	for i := range polls {
+		at := (h.first + i) % len(polls)
+		match, unfinished := h.look(polls[at])
+		if match {
+			h.batch = append(h.batch, polls[at])
+		}
+		if unfinished {
+			h.first, more = at, true
+			break
 		}
 	}
 	h.answerBatch()
+	return more
 }
 
 func (h *Holder) answerBatch() {
@@ -159,28 +181,32 @@ func (h *Holder) answerBatch() {
 	h.batch = batch[:0]
 }
 
-// hasMatch reports whether a pull at p.Offset has something to say: a message, or an error. It
-// moves p.Offset over what does not match, so that no entry is looked at twice.
-func (h *Holder) hasMatch(p *Poll) bool {
+// look reports whether a pull at p.Offset has something to say (match): a message, or an error. It moves p.Offset over
+// what does not match, so that no entry is looked at twice. more: it stopped because the budget of entries is used up.
+func (h *Holder) look(p *Poll) (match, more bool) {
 	for p.Queue.Max() != p.Offset {
-		if p.Match == nil {
-			return p.Queue.Max() > p.Offset
+		if p.Match == nil && p.MatchProps == nil {
+			return p.Queue.Max() > p.Offset, false
 		}
-		g := store.Get{Offset: p.Offset, MaxCount: 1, MaxBytes: 1, Match: p.Match}
+		if h.budget <= 0 {
+			return false, true
+		}
+		g := store.Get{Offset: p.Offset, MaxCount: 1, MaxBytes: 1, Match: p.Match, MatchProps: p.MatchProps}
 		if err := h.source.Get(p.Queue, g, &h.got); err != nil {
-			return true // the pull's second look answers with it
+			return true, false // the pull's second look answers with it
 		}
+		h.budget -= 1 + int(max(0, h.got.Next-p.Offset))
 		switch h.got.Status {
 		case store.NoMatchedMessage:
 			p.Offset = h.got.Next
 		case store.OffsetOverflowOne, store.OffsetOverflowBadly, store.OffsetFoundNull,
 			store.NoMessageInQueue, store.NoMatchedLogicQueue:
-			return false
+			return false, false
 		default:
-			return true
+			return true, false
 		}
 	}
-	return false
+	return false, false
 }
 
 // setTimer makes the timer ring at the earliest deadline.

@@ -184,6 +184,94 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// TestWakeByProperties: a poll that looks at the messages themselves is answered by one that matches, and only then.
+func TestWakeByProperties(t *testing.T) {
+	w := newWorld(t)
+	var o pull.Owner
+	looks := 0
+	p := &pull.Poll{
+		Queue: w.queue(0), Deadline: w.clock.now.Add(time.Minute),
+		MatchProps: func(props []byte) bool {
+			looks++
+			tag, _ := record.Prop(props, "TAGS")
+			return string(tag) == "b"
+		},
+		Answer: func(*pull.Poll) { w.answered = append(w.answered, "b") },
+	}
+	w.holder.Hold(&o, p)
+	for range 3 {
+		w.put(0, "a")
+		w.awaitNews()
+		w.want()
+	}
+	w.put(0, "b")
+	w.awaitNews()
+	w.want("b")
+	if looks != 4 || p.Offset != 3 {
+		t.Errorf("%d looks at 4 messages, next at %d", looks, p.Offset)
+	}
+}
+
+// TestLongWayIsSliced: polls that have many entries before them do not hold the loop; each moves on from task to task, and
+// finds what is at the end.
+func TestLongWayIsSliced(t *testing.T) {
+	const entries, polls = 3000, 5
+	w := newWorld(t)
+	for range entries {
+		w.put(0, "a")
+	}
+	w.put(0, "b")
+	var o pull.Owner
+	all := make([]*pull.Poll, polls)
+	for i := range all {
+		all[i] = w.hold(&o, "b", 0, 0, "b", time.Minute)
+	}
+	moved := func() (sum int64) {
+		for _, p := range all {
+			sum += p.Offset
+		}
+		return sum
+	}
+	const slice = 2000 + 800 // a Get that begins within the budget ends with its slice
+	if far := moved(); far > polls*slice {
+		t.Fatalf("holding them looked at %d entries", far)
+	}
+	tasks := 0
+	for before := moved(); w.loop.run(); before = moved() {
+		tasks++
+		if far := moved() - before; far > slice {
+			t.Fatalf("one task looked at %d entries, want %d at most", far, slice)
+		}
+	}
+	if tasks < 2 {
+		t.Errorf("%d tasks", tasks)
+	}
+	w.want("b", "b", "b", "b", "b")
+}
+
+// TestNobodyStarves: where looking at all polls takes several tasks, and messages keep coming, each poll gets its turn.
+func TestNobodyStarves(t *testing.T) {
+	const polls = 3000
+	w := newWorld(t)
+	var o pull.Owner
+	all := make([]*pull.Poll, polls)
+	for i := range all {
+		all[i] = w.hold(&o, "never", 0, 0, "never", time.Minute)
+	}
+	for i := range int64(10) {
+		w.put(0, "a") // one task at a time between two messages
+		if i == 0 {
+			w.awaitNews()
+		}
+		w.loop.run()
+	}
+	for i, p := range all {
+		if p.Offset == 0 {
+			t.Fatalf("poll %d has looked at nothing", i)
+		}
+	}
+}
+
 // TestMessageBeforeHold: between a pull's look and its hold a message may come; it is found.
 func TestMessageBeforeHold(t *testing.T) {
 	w := newWorld(t)

@@ -19,12 +19,13 @@ import (
 // Poll is one pull that waits. The fields in the first group are set by who holds it and belong to
 // the Holder until Answer is called or the poll is dropped.
 type Poll struct {
-	Queue    *store.Queue
-	Offset   int64                     // queue offset it waits for; moves over entries that do not match
-	Match    func(tagsCode int64) bool // nil takes any message
-	Deadline time.Time
-	Bytes    int64         // memory that it takes, for the sum that Holder.Bytes returns
-	Answer   func(p *Poll) // on the loop, exactly once unless dropped; the poll is not held any more
+	Queue      *store.Queue
+	Offset     int64                     // queue offset it waits for; moves over entries that do not match
+	Match      func(tagsCode int64) bool // nil takes any message; see store.Get, as for the next
+	MatchProps func(props []byte) bool
+	Deadline   time.Time
+	Bytes      int64         // memory that it takes, for the sum that Holder.Bytes returns
+	Answer     func(p *Poll) // on the loop, exactly once unless dropped; the poll is not held any more
 
 	owner   *Owner
 	inOwner int // place in owner.polls

@@ -5,6 +5,7 @@ import (
 
 	"ringmq/netio"
 	"ringmq/netio/wire"
+	"ringmq/node/filter"
 	"ringmq/node/group"
 	"ringmq/node/pull"
 	"ringmq/node/topic"
@@ -43,6 +44,7 @@ type pulling struct {
 	group  *group.Config
 	config *topic.Config
 	sub    *group.Subscription
+	expr   *filter.Expr // of a subscription by properties, else nil
 	queue  *store.Queue
 }
 
@@ -122,24 +124,24 @@ func (s *Server) subscribe(p *pulling) *wire.Command {
 			return p.Fail(wire.SubscriptionNotLatest, "the consumer's subscription not latest")
 		}
 	}
-	return refuseFilter(p.Call, p.sub.Type)
+	expr, code, remark := s.expression(p.sub.Type, p.sub.Expr)
+	if code != wire.Success {
+		return p.Fail(code, remark)
+	}
+	p.expr = expr
+	return nil
 }
 
-// refuseFilter answers who asks for a kind of filter that is not served; nil if it is.
-func refuseFilter(c *Call, exprType string) *wire.Command {
-	if exprType == group.Tag {
-		return nil
+// judges are what the store asks of each entry, and of the properties of each message. A nil one says yes to all, so
+// that a long poll need not look.
+func (p *pulling) judges() (byTags func(code int64) bool, byProps func(props []byte) bool) {
+	if p.expr != nil {
+		byProps = p.expr.Match
 	}
-	return c.Failf(wire.SystemError, "The broker does not support consumer to filter message by %s", exprType)
-}
-
-// match is what the store asks of each entry; nil where everything matches, so that a long poll
-// need not look.
-func (p *pulling) match() func(tagsCode int64) bool {
-	if p.sub.Expr == group.All {
-		return nil
+	if !p.sub.TakesAll() {
+		byTags = p.sub.Match
 	}
-	return p.sub.Match
+	return byTags, byProps
 }
 
 // read looks into the queue and answers with what is there.
@@ -169,10 +171,8 @@ func (s *Server) read(p *pulling) *wire.Command {
 // get asks the store, within the limits for the part of the log that the queue's reader is at.
 func (s *Server) get(p *pulling, got *store.Got) error {
 	limit := s.opts.InMemory
-	g := store.Get{
-		Offset: p.h.QueueOffset, MaxCount: max(1, min(int(p.h.MaxMsgNums), limit.Count)), MaxBytes: limit.Bytes,
-		Match: p.match(),
-	}
+	g := store.Get{Offset: p.h.QueueOffset, MaxCount: max(1, min(int(p.h.MaxMsgNums), limit.Count)), MaxBytes: limit.Bytes}
+	g.Match, g.MatchProps = p.judges()
 	if err := s.opts.Store.Get(p.queue, g, got); err != nil {
 		return err
 	}
@@ -276,8 +276,9 @@ func (s *Server) hold(p *pulling) *wire.Command {
 	}
 	s.stats.held.Add(1)
 	conn, req := p.Conn, p.Req.Clone()
+	byTags, byProps := p.judges()
 	p.turn.polls.Hold(owner, &pull.Poll{
-		Queue: p.queue, Offset: p.h.QueueOffset, Match: p.match(), Bytes: bytes,
+		Queue: p.queue, Offset: p.h.QueueOffset, Match: byTags, MatchProps: byProps, Bytes: bytes,
 		Deadline: s.opts.Clock.Now().Add(min(max(wait, 0), maxHold)),
 		Answer:   func(poll *pull.Poll) { s.pullAgain(conn, req, poll.Offset) },
 	})

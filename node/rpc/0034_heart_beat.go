@@ -11,6 +11,7 @@ import (
 //   - consumer groups that are unknown and may not be created are left out; the answer is 0
 //   - a group's retry topic exists, durably, before its consumer hears of the group
 //   - all members of a group that changed are told at once (40)
+//   - consumers whose expressions are illegal are left out; the answer is 23, and all others are registered
 //
 // Worker lane: it may create groups and topics.
 func (s *Server) heartBeat(c *Call) *wire.Command {
@@ -18,6 +19,7 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 	if err := wire.Unmarshal(c.Req.Body, &body); err != nil {
 		return c.Failf(wire.SystemError, "the heartbeat's body cannot be read: %v", err)
 	}
+	illegal := s.dropIllegal(&body)
 	made := 0
 	for i := range body.ConsumerDataSet {
 		name := body.ConsumerDataSet[i].GroupName
@@ -42,6 +44,9 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 		return nil
 	}
 	s.notifyChanged(beat.Notify)
+	if illegal != "" {
+		return c.Fail(wire.SubscriptionParseFailed, illegal)
+	}
 	ans := c.OK()
 	(&wire.HeartbeatAnswer{SupportV2: true, SubChange: beat.SubChange}).Append(ans)
 	return ans

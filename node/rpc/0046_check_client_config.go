@@ -1,11 +1,6 @@
 package rpc
 
-import (
-	"cmp"
-
-	"ringmq/netio/wire"
-	"ringmq/node/group"
-)
+import "ringmq/netio/wire"
 
 // checkClientConfig (46) tells a consumer, before it begins, whether its messages can be filtered as it wants. Stock
 // clients ask for expressions that are no tags.
@@ -20,8 +15,9 @@ func (s *Server) checkClientConfig(c *Call) *wire.Command {
 	if body.SubscriptionData == nil {
 		return c.Failf(wire.SystemError, "the body of %v cannot be used: subscriptionData: missing", c.Req.Code)
 	}
-	if ans := refuseFilter(c, cmp.Or(body.SubscriptionData.ExpressionType, group.Tag)); ans != nil {
-		return ans
+	d := body.SubscriptionData
+	if _, code, remark := s.expression(d.ExpressionType, d.SubString); code != wire.Success {
+		return c.Fail(code, remark)
 	}
 	return c.OK()
 }

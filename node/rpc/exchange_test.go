@@ -43,10 +43,8 @@ var exempt = []struct {
 		"a reset by code 222 was pending, which is not served yet"},
 	{func(e *exchange) bool { return e.ans.Code == wire.SystemBusy },
 		"the stock broker was too slow at that moment"},
-	{func(e *exchange) bool {
-		return e.req.Text("expressionType") == "SQL92" || e.Code == wire.CheckClientConfig && len(e.req.Body) > 0
-	},
-		"SQL92 is not served yet"},
+	{func(e *exchange) bool { return e.Scenario == "pull bad expression" },
+		"an illegal expression is refused here, there it matches everything"},
 	{func(e *exchange) bool { return e.Scenario == "heart beat lenient" },
 		"the stock JSON parser refuses keys without quotes; they are read here"},
 	{func(e *exchange) bool { return e.Scenario == "send no body" },
@@ -142,7 +140,7 @@ func parseHex(t *testing.T, text string, c *wire.Command) {
 }
 
 func (e *exchange) replay(t *testing.T) {
-	n := nodetest.Start(t, nodetest.Setup{Clock: e.clock(), Config: map[string]string{"brokerName": "broker-a", "maxMessageSize": "65536"}})
+	n := nodetest.Start(t, nodetest.Setup{Clock: e.clock(), Config: map[string]string{"brokerName": "broker-a", "maxMessageSize": "65536", "enablePropertyFilter": "true"}})
 	c := n.Client()
 	e.prepare(t, c)
 	req := e.req.Clone()
@@ -424,9 +422,11 @@ func (e *exchange) prepareOffset(t *testing.T, c *nodetest.Client, name, group s
 	}
 }
 
-// fill sends messages until the queue has that many.
+// fill sends messages until the queue has that many; each has a property for the pull that filters by it.
 func fill(c *nodetest.Client, name string, queue int32, upTo int64) {
 	for maxOffset(c, name, queue) < upTo {
-		c.Send(name, queue, "x")
+		h := nodetest.SendHeader(name, queue)
+		h.Properties = props("a", "5")
+		c.Must(wire.SendMessageV2, h, []byte("x"))
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"ringmq/netio"
 	"ringmq/netio/wire"
+	"ringmq/node/filter"
 	"ringmq/node/group"
 	"ringmq/node/lock"
 	"ringmq/node/offset"
@@ -62,6 +63,7 @@ type Options struct {
 	NewestBytes      int64 // how much of the log's end counts as in memory
 	RejectActivePull bool  // rejectPullConsumerEnable: only push consumers may pull
 	LitePull         bool  // litePullMessageEnable
+	PropertyFilter   bool  // enablePropertyFilter: SQL92 subscriptions are served
 	NotifyIDsChanged bool  // notifyConsumerIdsChangedEnable
 
 	WorkerWait time.Duration // how long a request may wait for a worker
@@ -115,7 +117,8 @@ type Server struct {
 	added  []byte // the properties that every single message gets
 	lanes  *lanes
 
-	notices notices // of groups whose members changed
+	notices notices      // of groups whose members changed
+	filters filter.Cache // of SQL92 subscriptions; any goroutine
 
 	// Stored by anyone, loaded by the loops.
 	closing atomic.Bool  // sends are refused: the node is about to stop

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"testing"
 )
 
@@ -27,10 +28,39 @@ func FuzzVerify(f *testing.F) {
 		if parsed.Size > len(b) || len(parsed.Body)+len(parsed.Topic)+len(parsed.Props)+fixedBytes > parsed.Size {
 			t.Fatalf("%d bytes parsed out of %d: %+v", parsed.Size, len(b), parsed)
 		}
+		if props, ok := propsOnly(b[:parsed.Size]); !ok || !bytes.Equal(props, parsed.Props) {
+			t.Fatalf("properties %q, %v; parsed as %q", props, ok, parsed.Props)
+		}
 		if verifyErr == nil && len(parsed.Topic) > 0 && len(parsed.Topic) <= MaxTopicBytes {
 			again := messageOf(&parsed) // what one store accepts, the next can write
 			if _, err := again.Size(CheckTrailer); err != nil {
 				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// propsOnly finds the properties of a record without a look at its body.
+func propsOnly(b []byte) ([]byte, bool) {
+	at, ok := TopicAt(b[:min(len(b), HeadBytes)])
+	if !ok || at > len(b) {
+		return nil, false
+	}
+	return TailProps(binary.BigEndian.Uint32(b[4:]), b[at:])
+}
+
+// FuzzTail: any head and tail are judged without a panic.
+func FuzzTail(f *testing.F) {
+	m := testMessage()
+	f.Add(m.Append(nil, CheckTrailer, 0, 0, 0))
+	f.Add([]byte("\x01T\x00\x04a\x01b\x02"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if at, ok := TopicAt(b); ok && (at < bodyAt || len(b) < bodyAt) {
+			t.Fatalf("topic at %d in a record of %d bytes", at, len(b))
+		}
+		for _, magic := range []uint32{MagicV1, MagicV2} {
+			if props, ok := TailProps(magic, b); ok && len(props)+3 > len(b) {
+				t.Fatalf("%d bytes of properties in %d", len(props), len(b))
 			}
 		}
 	})

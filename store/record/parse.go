@@ -132,6 +132,43 @@ func Parse(b []byte, r *Record) error {
 	return nil
 }
 
+// HeadBytes are from a record's start to its body at most, the body's length included.
+const HeadBytes = bodyAt + 2*ipv6Extra
+
+// TopicAt returns where in a record its topic begins, which is after the body. It needs the record's first HeadBytes, or
+// all of a record that is shorter. Not ok: no record begins so.
+func TopicAt(head []byte) (at int, ok bool) {
+	at = bodyAt
+	if len(head) < sysFlagAt+4 {
+		return 0, false
+	}
+	sysFlag := int32(binary.BigEndian.Uint32(head[sysFlagAt:]))
+	if sysFlag&SysBornIPv6 != 0 {
+		at += ipv6Extra
+	}
+	if sysFlag&SysStoreIPv6 != 0 {
+		at += ipv6Extra
+	}
+	if len(head) < at {
+		return 0, false
+	}
+	body := int32(binary.BigEndian.Uint32(head[at-4:]))
+	return at + int(body), body >= 0
+}
+
+// TailProps returns the properties of a record whose magic and whose bytes from TopicAt on are given. Not ok: the lengths
+// in there do not add up.
+func TailProps(magic uint32, tail []byte) (props []byte, ok bool) {
+	p := parser{b: tail}
+	if magic == MagicV1 {
+		p.bytes(int(int8(p.uint8())))
+	} else {
+		p.bytes(int(p.int16()))
+	}
+	props = p.bytes(int(p.int16()))
+	return props, !p.bad && p.at == len(tail)
+}
+
 // parser walks over b. Once a field does not fit, bad is set and everything after it is zero.
 type parser struct {
 	b   []byte

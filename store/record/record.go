@@ -84,13 +84,16 @@ const (
 )
 
 const (
+	sysFlagAt  = 36
 	hostsAt    = 48            // where the born host begins
+	bodyAt     = 88            // where the body begins, with IPv4 hosts; its length stands before it
 	fixedBytes = 91            // a V1 record with IPv4 hosts and without body, topic, properties
 	ipv6Extra  = 16 - 4        // per IPv6 host
 	maxRecord  = 1<<31 - 1 - 8 // size and the blank record's head fit an int32
 )
 
-var _ = [1]struct{}{}[fixedBytes-(hostsAt+(4+4)+8+(4+4)+4+8+4+1+2)]
+var _ = [1]struct{}{}[bodyAt-(hostsAt+(4+4)+8+(4+4)+4+8+4)]
+var _ = [1]struct{}{}[fixedBytes-(bodyAt+1+2)]
 
 // What is wrong with a message; Size wraps these with numbers.
 var (

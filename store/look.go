@@ -102,19 +102,18 @@ func (s *Store) readWindow(out *Got, at int64, n int) error {
 
 // lookAtLarge reads the beginning and the end of a record, and not its body.
 func (s *Store) lookAtLarge(out *Got, e queue.Entry) (props []byte, ok bool, err error) {
-	var head [record.HeadBytes]byte
-	out.looked += callBytes
-	if err := s.ReadAt(head[:], e.Offset); err != nil || !isHeadOf(head[:], e) {
+	if err := s.readWindow(out, e.Offset, record.HeadBytes); err != nil || !isHeadOf(out.window.buf, e) {
 		return nil, false, ignoreOffset(err)
 	}
-	at, ok := record.TopicAt(head[:])
+	magic := be32(out.window.buf[4:])
+	at, ok := record.TopicAt(out.window.buf[:record.HeadBytes])
 	if n := int(e.Size) - at; !ok || n < 0 || n > windowBytes {
 		return nil, false, nil
 	}
 	if err := s.readWindow(out, e.Offset+int64(at), int(e.Size)-at); err != nil {
 		return nil, false, ignoreOffset(err)
 	}
-	props, ok = record.TailProps(be32(head[4:]), out.window.buf[:out.window.n])
+	props, ok = record.TailProps(magic, out.window.buf[:out.window.n])
 	return props, ok, nil
 }
 

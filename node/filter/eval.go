@@ -157,39 +157,39 @@ func (e *Expr) Match(props []byte) bool {
 	return e.root.test(&m) == yes
 }
 
+// In properties these follow a name, and a value.
+const nameEnd, valueEnd = 0x01, 0x02
+
 // find walks over the properties by the rules of record.Props. Of two with one name the last counts.
 func (e *Expr) find(m *message) {
-	const nameEnd, propEnd = 0x01, 0x02
 	props := m.props
 	for at := 0; at < len(props); {
-		sep := at
-		for sep < len(props) && props[sep] != nameEnd && props[sep] != propEnd {
-			sep++
-		}
-		end := strings.IndexByte(props[sep:], propEnd)
-		if end += sep; end < sep {
+		n := strings.IndexByte(props[at:], valueEnd)
+		end := at + n
+		if n < 0 {
 			end = len(props)
 		}
-		if sep > at && sep+1 < end {
-			if slot := e.slot(props[at:sep]); slot >= 0 {
-				m.found[slot] = span{uint16(sep + 1), uint16(end)}
+		if slot := e.slot(props[at:end]); slot >= 0 {
+			if from := at + len(e.names[slot]) + 1; from < end {
+				m.found[slot] = span{uint16(from), uint16(end)}
 			}
 		}
 		at = end + 1
 	}
 }
 
-// slot returns the place of a name, -1 for one that the expression does not ask for.
-func (e *Expr) slot(name string) int {
+// slot returns the place of the name with which a property begins, -1 if the expression does not ask for it.
+func (e *Expr) slot(property string) int {
 	if e.slots != nil {
-		if slot, ok := e.slots[name]; ok {
+		name, _, _ := strings.Cut(property, string(rune(nameEnd)))
+		if slot, ok := e.slots[name]; ok && len(name) < len(property) {
 			return slot
 		}
 		return -1
 	}
-	for i, n := range e.names {
-		if n == name {
-			return i
+	for i, name := range e.names {
+		if n := len(name); n < len(property) && property[n] == nameEnd && property[:n] == name {
+			return i // a name has no bytes like nameEnd
 		}
 	}
 	return -1

@@ -5,7 +5,7 @@ import "sync"
 // Bounds of one generation of a Cache; there are two.
 const (
 	cacheExprs = 1024
-	cacheBytes = 256 << 10 // of texts; an expression takes up to twenty times as much
+	cacheBytes = 128 << 10 // of texts; an expression takes up to fifty times as much
 )
 
 // Cache keeps the expressions that subscriptions use, so that each is compiled once and not for every pull. The zero
@@ -23,12 +23,15 @@ type Cache struct {
 // Compile returns the expression of a text. The error is an *Error and is not kept.
 func (c *Cache) Compile(text string) (*Expr, error) {
 	c.mu.RLock()
-	e, old := c.young[text], c.old[text]
+	e := c.young[text]
 	c.mu.RUnlock()
 	if e != nil {
 		return e, nil
 	}
-	if e = old; e == nil {
+	c.mu.RLock()
+	e = c.old[text]
+	c.mu.RUnlock()
+	if e == nil {
 		var err error
 		if e, err = Compile(text); err != nil {
 			return nil, err

@@ -43,6 +43,16 @@ type node struct {
 	set   map[string]bool // of IN
 }
 
+// bytes is about how much memory n takes, with all below it.
+func (n *node) bytes() int {
+	const own, kid, member = 96, 16, 48
+	sum := own + kid*len(n.kids) + member*len(n.set)
+	for _, k := range n.kids {
+		sum += k.bytes()
+	}
+	return sum
+}
+
 // boolean reports whether n is a condition. NULL is one too.
 func (n *node) boolean() bool {
 	return n.op >= opIsTrue || n.op == opConst && (n.value.kind == boolean || n.value.kind == null)

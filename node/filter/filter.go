@@ -68,5 +68,8 @@ func Compile(text string) (*Expr, error) {
 	return e, nil
 }
 
+// Bytes is about how much memory the expression takes.
+func (e *Expr) Bytes() int { return len(e.text) + e.root.bytes() }
+
 // String returns the text that was compiled.
 func (e *Expr) String() string { return e.text }

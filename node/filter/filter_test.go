@@ -3,6 +3,7 @@ package filter
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -93,6 +94,37 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s beyond the bound: no error", name)
 		}
 	}
+}
+
+// TestBytes: what an expression says that it takes is what it takes, give or take a half.
+func TestBytes(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat("a=b OR ", 9000) + "a", strings.Repeat("a AND ", 10000) + "a", "a IN ('x'" + manyTexts(8000) + ")",
+	} {
+		var all []*Expr
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range 10 {
+			all = append(all, must(t, text))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		took := float64(after.HeapAlloc-before.HeapAlloc) / 10
+		said := float64(all[0].Bytes() - len(text)) // the text is shared here
+		if said < took/1.5 || said > took*1.5 || all[0].Bytes() > 50*len(text) {
+			t.Errorf("%.20q of %d bytes: takes %.0f, says %.0f", text, len(text), took, said)
+		}
+		runtime.KeepAlive(all)
+	}
+}
+
+func manyTexts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ",'%d'", i)
+	}
+	return b.String()
 }
 
 // TestManyNames: beyond a few, names are found in another way.

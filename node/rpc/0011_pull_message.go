@@ -264,6 +264,9 @@ func (s *Server) hold(p *pulling) *wire.Command {
 	owner := &p.Conn.State.(*client).polls
 	p.Req.Body = nil                                              // a pull has none; what somebody put there is not kept
 	bytes := requestBytes(p.Req) + 2*int64(len(p.h.Subscription)) // kept as text and as tags
+	if p.expr != nil {
+		bytes += int64(p.expr.Bytes()) // others may hold the same one, but they need not
+	}
 	if owner.Len() >= maxHeldPerConn || p.turn.polls.Bytes()+bytes > maxHeldBytes {
 		return p.Failf(wire.SystemBusy, "too many pulls are held: at most %d per connection", maxHeldPerConn)
 	}

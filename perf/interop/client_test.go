@@ -90,6 +90,7 @@ type got struct {
 type subscription struct {
 	group, topic string
 	tags         string // empty for all
+	sql          string // an expression on properties, instead of tags
 	broadcast    bool
 	fromFirst    bool // CONSUME_FROM_FIRST_OFFSET; else the default, CONSUME_FROM_LAST_OFFSET
 }

@@ -64,6 +64,54 @@ func TestTagFilter(t *testing.T) {
 	})
 }
 
+// TestSQLFilter: consumers get the messages whose properties match their expression and no others, those that came before
+// them and those that come while they wait.
+func TestSQLFilter(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client) {
+		n := sharedNode(t)
+		topic := unique(t, "t")
+		c.createTopic(t, n, topic, 2)
+		p := c.producer(t, n)
+		wants := map[string]func(price int, color string) bool{
+			"price > 100 AND color IN ('red', 'blue')": func(price int, color string) bool { return price > 100 && color != "" },
+			"color IS NULL OR price BETWEEN 0 AND 40":  func(price int, color string) bool { return color == "" || price <= 40 },
+			"color STARTSWITH 'bl'":                    func(_ int, color string) bool { return color == "blue" },
+		}
+		ledgers := map[string]*ledger{}
+		listen := func() {
+			for expression, l := range ledgers {
+				c.consume(t, n, subscription{group: unique(t, "g"), topic: topic, sql: expression, fromFirst: true}, l.handle)
+			}
+		}
+		for expression := range wants {
+			ledgers[expression] = newLedger()
+		}
+		for i := range 200 {
+			if i == 100 {
+				listen()
+			}
+			price, color := i, []string{"red", "blue", ""}[i%3]
+			m := message{Topic: topic, Body: bodyOf(fmt.Sprintf("%s.%d", topic, i), 50), Props: map[string]string{"price": fmt.Sprint(price)}}
+			if color != "" {
+				m.Props["color"] = color
+			}
+			a, err := p.send(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for expression, match := range wants {
+				if match(price, color) {
+					ledgers[expression].ack(fmt.Sprintf("%s.%d", topic, i), a)
+				}
+			}
+		}
+		for expression, l := range ledgers {
+			eventually(t, patience, expression, l.allHandled)
+			l.checkOnce(t)
+		}
+	})
+}
+
 // TestBroadcast: each consumer of a broadcast group gets every message.
 func TestBroadcast(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client) {

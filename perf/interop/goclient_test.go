@@ -189,6 +189,9 @@ func (goClient) consume(t *testing.T, n *node, s subscription, handle func(got))
 	if s.tags != "" {
 		selector = rmqconsumer.MessageSelector{Type: rmqconsumer.TAG, Expression: s.tags}
 	}
+	if s.sql != "" {
+		selector = rmqconsumer.MessageSelector{Type: rmqconsumer.SQL92, Expression: s.sql}
+	}
 	err = c.Subscribe(s.topic, selector, func(_ context.Context, ms ...*primitive.MessageExt) (rmqconsumer.ConsumeResult, error) {
 		for _, m := range ms {
 			handle(goGot(m))

@@ -140,6 +140,9 @@ func (c *javaClient) consume(t *testing.T, n *node, s subscription, handle func(
 	if s.tags != "" {
 		args["tags"] = s.tags
 	}
+	if s.sql != "" {
+		args["sql"] = s.sql
+	}
 	if s.fromFirst {
 		args["from"] = "CONSUME_FROM_FIRST_OFFSET"
 	}

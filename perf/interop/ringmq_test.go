@@ -33,6 +33,7 @@ func (ringmqTarget) start(n *node) (*process, error) {
 func ringmqConf(n *node) string {
 	lines := []string{
 		"brokerName=" + brokerName,
+		"enablePropertyFilter=true",
 		"brokerClusterName=" + clusterName,
 		"brokerIP1=127.0.0.1",
 		fmt.Sprintf("listenPort=%d", n.ports.broker),

@@ -76,6 +76,7 @@ func stockConf(n *node) string {
 	}
 	return strings.Join([]string{
 		"brokerName=" + brokerName,
+		"enablePropertyFilter=true",
 		"brokerClusterName=" + clusterName,
 		"brokerId=0",
 		"brokerIP1=127.0.0.1",

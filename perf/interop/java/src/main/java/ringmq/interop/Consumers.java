@@ -4,6 +4,7 @@ import com.alibaba.fastjson2.JSONObject;
 import java.util.List;
 import java.util.function.Consumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -28,7 +29,8 @@ final class Consumers {
         consumer.setMqClientApiTimeout(Driver.PATIENCE_MS);
         consumer.setMessageModel(c.getBooleanValue("broadcast") ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(c.getString("from")));
-        consumer.subscribe(c.getString("topic"), c.getString("tags"));
+        consumer.subscribe(c.getString("topic"), c.containsKey("sql")
+            ? MessageSelector.bySql(c.getString("sql")) : MessageSelector.byTag(c.getString("tags")));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (MessageExt m : messages) {
                 print.accept(JSONObject.of("event", "message", "name", name, "message", Messages.format(m)));

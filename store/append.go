@@ -13,7 +13,7 @@ type Put struct {
 	record.Message
 	Queue  *Queue
 	Bytes  int  // what RecordBytes said and Reserve got
-	Joined bool // with the Put before it: same queue, contiguous, one segment
+	Joined bool // with the Put before it: stored together or not at all, contiguous, one segment
 	Hurry  bool // its sender waits for Marks.Written only: a flush in flight shall not hold it up
 
 	// Filled by Append. A Put with an Err takes no offsets.
@@ -31,6 +31,10 @@ func (s *Store) RecordBytes(m *record.Message) (int, error) {
 	}
 	return m.Size(s.o.Check)
 }
+
+// CopyBytes is RecordBytes for a copy of a message that was stored before: what the largest body is by now is
+// no reason to lose it.
+func (s *Store) CopyBytes(m *record.Message) (int, error) { return m.Size(s.o.Check) }
 
 // maxWaitingBytes of queue entries may be in memory only: two million entries, some seconds of a full
 // load, while the disk is busy with a checkpoint.
@@ -125,7 +129,7 @@ func (s *Store) stageLocked(puts []Put, now int64) {
 			panic(fmt.Sprintf("store: record of %d bytes, %d were reserved", len(got), p.Bytes))
 		}
 		p.Offset, p.End, p.QueueOffset, p.StoreMs, p.Err = off, off+int64(p.Bytes), e.at, now, nil
-		e.Entry = queue.Entry{Offset: off, Size: int32(p.Bytes), Tags: tags(&p.Message, now)}
+		e.Entry = queue.Entry{Offset: off, Size: int32(p.Bytes), Tags: s.tags(p.Topic, p.Props, now)}
 		s.pending = append(s.pending, e)
 	}
 	if hurry {
@@ -133,8 +137,10 @@ func (s *Store) stageLocked(puts []Put, now int64) {
 	}
 }
 
-func tags(m *record.Message, storeMs int64) int64 {
-	code, relative := derive.Tags(m.Topic, m.Props)
+// tags is what the queue entry of a message holds beside its place: the hash of its tags, or the time of its
+// delivery.
+func (s *Store) tags(topic string, props []byte, storeMs int64) int64 {
+	code, relative := s.o.DelayLevels.Tags(topic, props)
 	if relative {
 		code += storeMs
 	}

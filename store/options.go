@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/index"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
@@ -39,6 +40,8 @@ type Options struct {
 	Check    record.Check // what new records end with
 	OnDamage OnDamage     // what Open does when bytes that were durable are no longer records
 
+	DelayLevels Levels // what a level of a delayed message stands for; default the stock broker's 18
+
 	Retention    Retention // what is removed from the log, see Retain
 	NoIndex      bool      // messages are not put into the index by key
 	IndexSlots   int       // of one index file; default 5,000,000. Files of other sizes are built anew
@@ -67,6 +70,9 @@ type Options struct {
 	// checkpointBytes of the log between two checkpoints: what a restart has to read again.
 	checkpointBytes int64
 }
+
+// Levels are the delays that a message can ask for, by its property DELAY; level 1 is the first.
+type Levels = derive.Levels
 
 // OnDamage is what Open does about damage to the log. A torn end is none: nobody was promised it.
 type OnDamage uint8
@@ -100,6 +106,9 @@ func (o *Options) Fill() {
 	o.checkpointBytes = cmp.Or(o.checkpointBytes, 64<<20)
 	if rest := o.QueueFileBytes % queue.EntryBytes; rest > 0 {
 		o.QueueFileBytes += queue.EntryBytes - rest
+	}
+	if o.DelayLevels == nil {
+		o.DelayLevels = derive.StockLevels
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
 	"ringmq/uring"
@@ -154,8 +153,8 @@ func (s *Store) judge(q *Queue, at int64, g Get, out *Got, entries []byte) (want
 	return ok && g.MatchProps(props), ok, err
 }
 
-// tagsOf returns the hash of a message's tags. One that only a stock broker's consumequeue_ext has is made
-// from the message.
+// tagsOf returns the hash of a message's tags, or the time of its delivery. One that only a stock broker's
+// consumequeue_ext has is made from the message.
 func (s *Store) tagsOf(q *Queue, e queue.Entry) int64 {
 	if !e.Extended() {
 		return e.Tags
@@ -164,8 +163,7 @@ func (s *Store) tagsOf(q *Queue, e queue.Entry) int64 {
 	if record.Parse(s.readRecord(nil, e.Offset), &r) != nil {
 		return e.Tags // pointsToRecord tells what is wrong with it
 	}
-	code, _ := derive.Tags(q.Topic(), r.Props)
-	return code
+	return s.tags(q.Topic(), r.Props, r.StoreMs)
 }
 
 // full reports whether e no longer fits.

@@ -399,11 +399,7 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 	if q.Max() == 0 && rec.QueueOffset > 0 && r.start > r.s.log.Min() && !r.holed {
 		return fmt.Errorf("%w: %s/%d: none, and the log has a message with offset %d", queue.ErrGap, rec.Topic, rec.QueueID, rec.QueueOffset)
 	}
-	code, relative := derive.Tags(string(rec.Topic), rec.Props)
-	if relative {
-		code += rec.StoreMs
-	}
-	e := queue.Entry{Offset: at, Size: int32(rec.Size), Tags: code}
+	e := queue.Entry{Offset: at, Size: int32(rec.Size), Tags: r.s.tags(string(rec.Topic), rec.Props, rec.StoreMs)}
 	if err := r.putLight(rec, e); err != nil {
 		return err
 	}

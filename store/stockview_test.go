@@ -119,7 +119,7 @@ func walkFile(b []byte, base int64, records map[queuePlace]queue.Entry) (end int
 			return end, false
 		}
 		if derive.InQueue(r.SysFlag) {
-			code, relative := derive.Tags(string(r.Topic), r.Props)
+			code, relative := derive.StockLevels.Tags(string(r.Topic), r.Props)
 			if relative {
 				code += r.StoreMs
 			}

@@ -63,8 +63,19 @@ type Store struct {
 	queuesMu sync.RWMutex
 	queues   map[queueKey]*Queue
 
-	closeOnce sync.Once
-	closeErr  error
+	drainOnce, closeOnce sync.Once
+	drainErr, closeErr   error
+}
+
+// Drain refuses appends from now on and returns when everything that was appended is durable, or the log has
+// failed: then it returns why. Close begins with it.
+func (s *Store) Drain() error {
+	s.drainOnce.Do(func() {
+		if s.drainErr = s.log.Err(); len(s.found.Damage) == 0 {
+			s.drainErr = s.log.Drain()
+		}
+	})
+	return s.drainErr
 }
 
 // Close refuses appends, makes everything that was appended durable, writes all queue entries, the index
@@ -79,7 +90,7 @@ func (s *Store) close() error {
 	if len(s.found.Damage) > 0 {
 		return s.closeHeld()
 	}
-	failed := s.log.Drain()
+	failed := s.Drain()
 	s.keeper.Stop()
 	s.mark.Stop()
 	s.index.Stop(failed == nil)

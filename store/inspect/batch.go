@@ -103,7 +103,7 @@ func (d *Dir) batchFault(q *queueDir, e batchEntry) string {
 	if r.SysFlag&record.SysInnerBatch != 0 {
 		base, count = propInt(r.Props, "INNER_BASE"), propInt(r.Props, "INNER_NUM")
 	}
-	tags, _ := derive.Tags(q.key.topic, r.Props)
+	tags, _ := derive.StockLevels.Tags(q.key.topic, r.Props)
 	if string(r.Topic) != q.key.topic || r.QueueID != q.key.id || int(e.size) != r.Size || e.base != base ||
 		int64(e.count) != count || e.storeMs != r.StoreMs || e.tags != tags {
 		return fmt.Sprintf("offset %d does not tell what the record at %d is: %s/%d with offset %d", e.base, e.offset, printable(r.Topic), r.QueueID, base)

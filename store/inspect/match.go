@@ -102,7 +102,7 @@ func (m *matcher) tagsFit(q *queueDir, tags int64, r *record.Record) bool {
 	if len(r.Topic) != len(topic) || string(r.Topic) != topic { // dispatched to a queue of another name
 		topic = string(r.Topic)
 	}
-	want, delayed := derive.Tags(topic, r.Props)
+	want, delayed := derive.StockLevels.Tags(topic, r.Props)
 	if delayed {
 		return tags >= r.StoreMs
 	}

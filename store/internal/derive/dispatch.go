@@ -16,8 +16,11 @@ import (
 // scheduleTopic holds delayed messages until they are due (stock broker 5.5.0).
 const scheduleTopic = "SCHEDULE_TOPIC_XXXX"
 
-// delayLevels are the stock broker's default messageDelayLevel; level 1 is the first.
-var delayLevels = [...]time.Duration{
+// Levels are the delays that a message can ask for; level 1 is the first.
+type Levels []time.Duration
+
+// StockLevels are the stock broker's default messageDelayLevel.
+var StockLevels = Levels{
 	1 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
 	1 * time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute, 5 * time.Minute,
 	6 * time.Minute, 7 * time.Minute, 8 * time.Minute, 9 * time.Minute, 10 * time.Minute,
@@ -26,23 +29,24 @@ var delayLevels = [...]time.Duration{
 
 // Tags returns what the queue entry of a message keeps of its properties. With addStoreMs it is a time
 // relative to the message's store time, in ms: that of delivery, for a delayed message.
-func Tags(topic string, props []byte) (code int64, addStoreMs bool) {
+func (l Levels) Tags(topic string, props []byte) (code int64, addStoreMs bool) {
 	if topic == scheduleTopic {
-		if level, ok := delayLevel(props); ok {
-			return delayLevels[level-1].Milliseconds(), true
+		if level, ok := l.level(props); ok {
+			return l[level-1].Milliseconds(), true
 		}
 	}
 	tags, _ := record.Prop(props, "TAGS")
 	return record.TagsCode(tags), false
 }
 
-func delayLevel(props []byte) (int, bool) {
+// level is the level that a message asks for; one above the highest is that one.
+func (l Levels) level(props []byte) (int, bool) {
 	text, _ := record.Prop(props, "DELAY")
 	level, err := strconv.Atoi(string(text))
 	if err != nil || level <= 0 {
 		return 0, false
 	}
-	return min(level, len(delayLevels)), true
+	return min(level, len(l)), true
 }
 
 // InQueue reports whether a message with this sysFlag has a place in its queue. A half message and a

@@ -23,7 +23,7 @@ func TestTags(t *testing.T) {
 		{scheduleTopic, "TAGS\x01TagA\x02DELAY\x010\x02", 2598919, false},
 		{scheduleTopic, "TAGS\x01TagA\x02DELAY\x01x\x02", 2598919, false},
 	} {
-		if code, relative := Tags(tc.topic, []byte(tc.props)); code != tc.code || relative != tc.relative {
+		if code, relative := StockLevels.Tags(tc.topic, []byte(tc.props)); code != tc.code || relative != tc.relative {
 			t.Errorf("%s %q: %d %v, want %d %v", tc.topic, tc.props, code, relative, tc.code, tc.relative)
 		}
 	}

@@ -59,7 +59,7 @@ var rooms = []room{
 
 // services of node that no other service may import: each is buildable alone in a test.
 func init() {
-	for _, s := range []string{"node/pull", "node/lock", "node/namesrv", "node/register"} {
+	for _, s := range []string{"node/pull", "node/lock", "node/delay", "node/namesrv", "node/register"} {
 		at := slices.IndexFunc(rooms, func(r room) bool { return r.folder == "node" })
 		rooms = slices.Insert(rooms, at, room{s, slices.Concat(lower, tables), nil})
 	}

@@ -79,6 +79,17 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
+// Step sets the clock to another time, forward or back. Timers count the time that goes by, so that they ring no
+// sooner and no later for it, as those of a machine whose clock is set.
+func (c *Clock) Step(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	for _, t := range c.timers {
+		t.at = t.at.Add(d)
+	}
+}
+
 // next moves the clock to the first timer that is due by end, or to end.
 func (c *Clock) next(end time.Time) *timer {
 	c.mu.Lock()

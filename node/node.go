@@ -24,6 +24,7 @@ import (
 	"ringmq/netio"
 	"ringmq/node/admin"
 	"ringmq/node/config"
+	"ringmq/node/delay"
 	"ringmq/node/group"
 	"ringmq/node/metrics"
 	"ringmq/node/namesrv"
@@ -65,6 +66,7 @@ type Node struct {
 	groups     *group.Table
 	members    *group.Members
 	offsets    *offset.Table
+	delayed    *delay.Table
 	polls      *pull.Arrivals
 	rpc        *rpc.Server
 	namesrv    *namesrv.Server
@@ -75,7 +77,8 @@ type Node struct {
 	background sync.WaitGroup
 
 	// Stored by Start, loaded by the store's writer, which runs before there is a listener.
-	broker atomic.Pointer[netio.Server]
+	broker   atomic.Pointer[netio.Server]
+	schedule atomic.Pointer[delay.Schedule]
 
 	// Closed by the store's failure, for the goroutine that tells the name servers.
 	failed chan struct{}
@@ -150,6 +153,7 @@ func (n *Node) start() error {
 	}
 	n.topics.OnChange(n.announce)
 	n.announce()
+	n.schedule.Store(delay.New(n.delayOptions()))
 	n.startBackground()
 	n.page.Store(n.metrics())
 	return nil
@@ -177,6 +181,9 @@ func (n *Node) loadTables() error {
 		return err
 	}
 	if n.offsets, err = offset.Load(n.opts.FS, c.SideFile("consumerOffset.json"), offset.Options{Now: n.clock.Now, Log: n.log}); err != nil {
+		return err
+	}
+	if n.delayed, err = delay.Load(n.opts.FS, c.SideFile("delayOffset.json"), n.clock.Now, n.log); err != nil {
 		return err
 	}
 	n.members = group.NewMembers(n.groups)
@@ -222,6 +229,12 @@ func (n *Node) startBackground() {
 	ctx, cancel := context.WithCancel(context.Background())
 	n.cancel = cancel
 	n.every(n.opts.Config.OffsetFlush, func(tick <-chan time.Time) { n.offsets.Run(ctx, tick) })
+	if !n.noWrite.Load() {
+		n.background.Go(func() { n.schedule.Load().Run(ctx) })
+		n.every(n.opts.Config.DelayFlush, func(tick <-chan time.Time) {
+			n.delayed.Run(ctx, tick, func() int64 { return n.store.Marks().Durable })
+		})
+	}
 	n.every(n.opts.Config.RetainEvery, func(tick <-chan time.Time) { n.store.Retain(ctx, tick) })
 	n.every(expireMembersEvery, func(tick <-chan time.Time) {
 		for {
@@ -299,6 +312,10 @@ func (n *Node) shut(ctx context.Context) error {
 	n.background.Wait()
 	errs = append(errs, hangs)
 	if n.store != nil && hangs == nil {
+		// Whatever was delivered is durable after Drain. Where that fails, and Close tells why, some of it comes again.
+		if n.store.Drain() == nil && n.delayed != nil {
+			errs = append(errs, n.delayed.Persist(n.store.Marks().Durable))
+		}
 		errs = append(errs, n.store.Close())
 	}
 	if n.admin != nil {

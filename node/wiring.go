@@ -7,6 +7,7 @@ import (
 	"ringmq/netio"
 	"ringmq/netio/wire"
 	"ringmq/node/admin"
+	"ringmq/node/delay"
 	"ringmq/node/group"
 	"ringmq/node/lock"
 	"ringmq/node/metrics"
@@ -23,6 +24,7 @@ var (
 	_ group.Channel   = (*netio.Conn)(nil)
 	_ pull.Loop       = (*netio.Loop)(nil)
 	_ pull.Source     = (*store.Store)(nil)
+	_ delay.Clock     = Clock(nil)
 	_ register.Topics = (*topic.Table)(nil)
 )
 
@@ -33,6 +35,9 @@ func (n *Node) storeOptions() store.Options {
 	o.OnMarks = func(m store.Marks) {
 		if broker := n.broker.Load(); broker != nil {
 			broker.Advance(m.Written, m.Visible)
+		}
+		if schedule := n.schedule.Load(); schedule != nil {
+			schedule.Advance(m)
 		}
 	}
 	o.OnFail = n.storeFailed
@@ -138,13 +143,17 @@ func (n *Node) rpcOptions() rpc.Options {
 		Locks: lock.New(lock.Options{Now: n.clock.Now}),
 		Clock: n.clock, Log: n.log,
 		Broker: c.Broker, Cluster: c.Cluster, Region: c.RegionID, Trace: c.TraceOn, Advertise: c.StoreHost, Perm: c.Perm,
-		MaxMessageBytes: c.MaxMessageBytes, LongPolling: c.LongPolling, ShortPoll: c.ShortPolling,
+		DelayLevels: len(c.DelayLevels), MaxMessageBytes: c.MaxMessageBytes, LongPolling: c.LongPolling, ShortPoll: c.ShortPolling,
 		InMemory:    rpc.Limit{Count: c.PullMemoryCount, Bytes: c.PullMemoryBytes},
 		OnDisk:      rpc.Limit{Count: c.PullDiskCount, Bytes: c.PullDiskBytes},
 		NewestBytes: n.opts.MemoryBytes / 100 * int64(c.MemoryRatio),
 
 		RejectActivePull: c.RejectPullConsumer, LitePull: c.LitePull, PropertyFilter: c.PropertyFilter, NotifyIDsChanged: c.NotifyIDsChanged,
 	}
+}
+
+func (n *Node) delayOptions() delay.Options {
+	return delay.Options{Store: n.store, Table: n.delayed, Levels: n.opts.Config.DelayLevels, Clock: n.clock, Log: n.log}
 }
 
 func (n *Node) brokerNet() netio.Options {
@@ -188,6 +197,11 @@ func (n *Node) metrics() *metrics.Page {
 	count("ringmq_rpc_unknown_requests_total", func(s rpc.Stats) int64 { return s.Unknown })
 	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })
 	count("ringmq_rpc_panics_total", func(s rpc.Stats) int64 { return s.Panics })
+	delays := n.schedule.Load()
+	page.Counter("ringmq_delay_delivered_total", func() int64 { return delays.Stats().Delivered })
+	page.Counter("ringmq_delay_dropped_total", func() int64 { return delays.Stats().Dropped })
+	page.Gauge("ringmq_delay_pending", func() float64 { return float64(delays.Stats().Pending) })
+	page.Gauge("ringmq_delay_late_ms", func() float64 { return float64(delays.Stats().LateMs) })
 	return page
 }
 

@@ -84,6 +84,8 @@ type Config struct {
 	ChannelExpire      time.Duration // without a heartbeat
 	Idle               time.Duration // without a byte
 	OffsetFlush        time.Duration // period of writing the consumer offsets
+	DelayLevels        store.Levels  // how long a message of each level waits
+	DelayFlush         time.Duration // period of writing how far they are delivered
 
 	// Name servers.
 	RegisterPeriod  time.Duration
@@ -97,7 +99,7 @@ func (c *Config) Store() store.Options {
 		FlushSync: c.FlushSync, FlushDepth: c.FlushDepth, FlushInterval: c.FlushInterval, FlushThorough: c.FlushThorough,
 		NoIndex: c.NoIndex, IndexSlots: c.IndexSlots, IndexEntries: c.IndexEntries,
 		FlushLeastPages: c.FlushLeastPages, QueueFlushInterval: c.QueueFlush, MaxMessageBytes: c.MaxMessageBytes,
-		Check: c.Check, OnDamage: c.OnDamage, Retention: c.Retention,
+		Check: c.Check, OnDamage: c.OnDamage, DelayLevels: c.DelayLevels, Retention: c.Retention,
 	}
 }
 

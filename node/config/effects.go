@@ -9,7 +9,7 @@ var noEffect = map[string]string{
 	"compaction": "compaction topics are not supported yet",
 	"controller": "the controller mode is not supported yet",
 	"crc":        "bodies are always checked",
-	"delay":      "delayed messages are not supported yet",
+	"delay":      "delayed messages are always delivered in batches, the next one made while one is on its way to the disk; see /metrics",
 	"derived":    "the path follows from storePathRootDir; stock brokers do not read this key either",
 	"filter":     "SQL92 expressions are judged by the messages themselves; bit maps and filter data are not kept, and retry topics are not filtered",
 	"flush":      "one writer decides when to flush, by flushDiskType and the intervals that are in use",

@@ -148,6 +148,8 @@ func (p *parser) config() Config {
 		ChannelExpire:      p.ms("channelExpiredTimeout", 1000),
 		Idle:               time.Duration(p.number("serverChannelMaxIdleTimeSeconds", 1, 86400)) * time.Second,
 		OffsetFlush:        p.ms("flushConsumerOffsetInterval", 10),
+		DelayLevels:        p.levels("messageDelayLevel"),
+		DelayFlush:         p.ms("flushDelayOffsetInterval", 10),
 
 		RegisterPeriod:  p.ms("registerNameServerPeriod", 1000),
 		RegisterTimeout: p.ms("registerBrokerTimeoutMills", 100),

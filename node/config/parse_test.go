@@ -83,6 +83,11 @@ func TestDefaults(t *testing.T) {
 		Perm: 6, DefaultTopicQueues: 8, AutoCreateTopic: true, AutoCreateGroup: true, ClusterTopic: true, BrokerTopic: true,
 		ReviveQueues: 8, TimerWheel: true, RegionID: "DefaultRegion", TraceOn: true, LitePull: true, NotifyIDsChanged: true,
 		ChannelExpire: 2 * time.Minute, Idle: 2 * time.Minute, OffsetFlush: 5 * time.Second,
+		DelayFlush: 10 * time.Second, DelayLevels: store.Levels{
+			1 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, 1 * time.Minute, 2 * time.Minute, 3 * time.Minute,
+			4 * time.Minute, 5 * time.Minute, 6 * time.Minute, 7 * time.Minute, 8 * time.Minute, 9 * time.Minute, 10 * time.Minute,
+			20 * time.Minute, 30 * time.Minute, 1 * time.Hour, 2 * time.Hour,
+		},
 		RegisterPeriod: 30 * time.Second, RegisterTimeout: 24 * time.Second,
 	}
 	got, err := json.MarshalIndent(c, "", " ")

@@ -148,11 +148,15 @@ func sendTopicName(req *wire.Command) string {
 	return string(h.Topic)
 }
 
-// sendSingle stores one message. A dead letter is stored whatever delay it asks for.
+// sendSingle stores one message: in its topic, or in the queue of its delay level until it is due. A dead letter is
+// stored whatever delay it asks for.
 func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, dead bool) *wire.Command {
 	w := wishesOf(h.Properties)
 	if dead {
-		w.delayed, w.timed = false, false
+		w.level, w.noLevel, w.timed = 0, false, false
+	}
+	if w.level > 0 && h.ReconsumeTimes > 0 {
+		w.transaction = false // that one was decided long ago
 	}
 	if isCompaction(config) && !w.keys {
 		return s.refusef(c, wire.MessageIllegal, "the message don't have message key, topic[%s] needs one", config.Name)
@@ -168,12 +172,18 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 	arena := len(t.arena)
 	props := t.appendProps(h.Properties, &w, s.opts.Clock.Now().UnixMilli(), s.added)
 	first := len(t.puts)
-	err := s.put(t, record.Message{
+	m := record.Message{
 		Topic: config.Name, QueueID: h.QueueID, Flag: h.Flag, SysFlag: h.SysFlag, ReconsumeTimes: h.ReconsumeTimes,
 		BornMs: h.BornTimestamp, Born: c.Conn.Remote(), Store: s.opts.Advertise,
 		Body: body, BodyCRC: record.BodyCRC(body), Props: props,
-	}, false)
-	if err != nil {
+	}
+	switch {
+	case w.level > 0:
+		t.arena = s.delayed(&m, w.level, t.arena)
+	case dead:
+		t.arena = undelayed(&m, t.arena)
+	}
+	if err := s.put(t, m, false); err != nil {
 		t.arena = t.arena[:arena]
 		return s.refuseStore(c, err)
 	}

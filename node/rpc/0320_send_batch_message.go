@@ -35,7 +35,7 @@ func (s *Server) batchIllegal(c *Call, h *wire.SendRequest, config *topic.Config
 	if isBatchQueue(config) {
 		return "inner batches are not supported by this broker"
 	}
-	if why := w.unsupported(h.SysFlag); why != "" {
+	if why := w.batchIllegal(h.SysFlag); why != "" {
 		return why
 	}
 	var e record.Element
@@ -46,7 +46,7 @@ func (s *Server) batchIllegal(c *Call, h *wire.SendRequest, config *topic.Config
 			return "a message of the batch has no body"
 		}
 		own := wishesOf(e.Props)
-		if why := own.unsupported(h.SysFlag); why != "" {
+		if why := own.batchIllegal(h.SysFlag); why != "" {
 			return why
 		}
 		if isCompaction(config) && !own.keys {
@@ -60,6 +60,14 @@ func (s *Server) batchIllegal(c *Call, h *wire.SendRequest, config *topic.Config
 		return "the batch is empty"
 	}
 	return ""
+}
+
+// batchIllegal says what is asked of a batch, or of one of its messages, that none can have.
+func (w *wishes) batchIllegal(sysFlag int32) string {
+	if w.level > 0 {
+		return "the messages of a batch cannot have a delay level: send them one by one"
+	}
+	return w.unsupported(sysFlag)
 }
 
 const batchTopicBytes = 127

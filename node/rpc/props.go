@@ -14,6 +14,8 @@ const (
 	propWait         = "WAIT"
 	propKeys         = "KEYS"
 	propDelay        = "DELAY"
+	propRealTopic    = "REAL_TOPIC"
+	propRealQueue    = "REAL_QID"
 	propTimerSec     = "TIMER_DELAY_SEC"
 	propTimerMs      = "TIMER_DELAY_MS"
 	propTimerDeliver = "TIMER_DELIVER_MS"
@@ -31,7 +33,8 @@ type wishes struct {
 	nowait      bool // the answer need not wait for the disk
 	keys        bool // there are keys
 	transaction bool // a half message
-	delayed     bool // by a level
+	level       int  // of delay; 0 or less: none
+	noLevel     bool // the level is no number
 	timed       bool // until a time
 	inner       bool // says to be an inner batch
 	rewrite     bool // holds what the broker sets itself or does not take over
@@ -50,8 +53,8 @@ func wishesOf(props []byte) (w wishes) {
 		case propTransaction:
 			w.transaction = isTrue(value)
 		case propDelay:
-			level, err := strconv.Atoi(string(value))
-			w.delayed = err != nil || level > 0
+			level, err := strconv.ParseInt(string(value), 10, 32)
+			w.level, w.noLevel = int(level), err != nil
 		case propTimerSec, propTimerMs, propTimerDeliver:
 			w.timed = true
 		case propInnerNum:
@@ -72,9 +75,9 @@ func (w *wishes) unsupported(sysFlag int32) string {
 	switch {
 	case w.transaction, sysFlag&record.SysTransactionMask != 0:
 		return "transactional messages are not supported by this broker"
-	case w.delayed:
-		return "messages with a delay level are not supported by this broker"
-	case w.timed:
+	case w.noLevel:
+		return "the property DELAY of the message is no number: want a delay level from 1 on, or 0 for none"
+	case w.timed && w.level <= 0: // a level counts more than a time
 		return "timer messages are not supported by this broker"
 	case w.inner, sysFlag&(record.SysInnerBatch|record.SysNeedUnwrap) != 0:
 		return "inner batches are not supported by this broker"
@@ -95,7 +98,7 @@ func addedProps(o Options) []byte {
 func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) []byte {
 	from := len(t.arena)
 	if w.rewrite {
-		t.copyProps(props)
+		t.arena = copyProps(t.arena, props, setOnSend)
 	} else {
 		t.arena = append(t.arena, props...)
 	}
@@ -113,17 +116,26 @@ func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) [
 	return t.arena[from:]
 }
 
-func (t *turn) copyProps(props []byte) {
-	for name, value := range record.Props(props) {
-		switch string(name) {
-		case propPopCheck, propRegion, propTrace, propCluster:
-			continue
-		}
-		t.arena = append(t.arena, name...)
-		t.arena = append(t.arena, 0x01)
-		t.arena = append(t.arena, value...)
-		t.arena = append(t.arena, 0x02)
+// setOnSend tells whether the broker sets a property of each single message, or does not take it over.
+func setOnSend(name string) bool {
+	switch name {
+	case propPopCheck, propRegion, propTrace, propCluster:
+		return true
 	}
+	return false
+}
+
+// copyProps appends props to dst, without those that dropped names.
+func copyProps(dst, props []byte, dropped func(name string) bool) []byte {
+	for name, value := range record.Props(props) {
+		if !dropped(string(name)) {
+			dst = append(dst, name...)
+			dst = append(dst, 0x01)
+			dst = append(dst, value...)
+			dst = append(dst, 0x02)
+		}
+	}
+	return dst
 }
 
 // isCompaction tells whether the topic keeps only the newest message of each key.

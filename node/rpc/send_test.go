@@ -158,7 +158,7 @@ func TestSendRefused(t *testing.T) {
 		"compaction without a key":  {func(h *header) { h.Topic = []byte("Compact") }, "x", wire.MessageIllegal, "key"},
 		"half message":              {func(h *header) { h.Properties = props("TRAN_MSG", "true") }, "x", wire.MessageIllegal, "transactional"},
 		"half message by flag":      {func(h *header) { h.SysFlag = record.SysPrepared }, "x", wire.MessageIllegal, "transactional"},
-		"delay level":               {func(h *header) { h.Properties = props("DELAY", "3") }, "x", wire.MessageIllegal, "delay"},
+		"delayed half message":      {func(h *header) { h.Properties = props("DELAY", "3", "TRAN_MSG", "true") }, "x", wire.MessageIllegal, "transactional"},
 		"garbled delay level":       {func(h *header) { h.Properties = props("DELAY", "soon") }, "x", wire.MessageIllegal, "delay"},
 		"timer seconds":             {func(h *header) { h.Properties = props("TIMER_DELAY_SEC", "1") }, "x", wire.MessageIllegal, "timer"},
 		"timer ms":                  {func(h *header) { h.Properties = props("TIMER_DELAY_MS", "1") }, "x", wire.MessageIllegal, "timer"},
@@ -290,15 +290,15 @@ func TestSendToRetryTopic(t *testing.T) {
 	h.ReconsumeTimes = 17
 	h.Properties = props("DELAY", "18")
 	c.Must(wire.SendMessageV2, h, []byte("last"))
-	h.MaxReconsumeTimes = 20
-	if ans := c.Ask(wire.SendMessageV2, h, []byte("delayed")); ans.Code != wire.MessageIllegal {
-		t.Errorf("a delayed retry: %d %s", ans.Code, ans.Remark)
-	}
 	for name, want := range map[string]string{"%RETRY%G": "sixteenth", "%DLQ%G": "last"} {
 		records, ans := c.Pull("G", name, 0, 0)
 		if len(records) != 1 || string(records[0].Body) != want || string(records[0].Topic) != name {
 			t.Errorf("%s: %d records, %s; want one, %q", name, len(records), ans.Remark, want)
 		}
+	}
+	dead, _ := c.Pull("G", "%DLQ%G", 0, 0)
+	if got := propMap(dead[0].Props)["DELAY"]; got != "-1" || dead[0].ReconsumeTimes != 17 {
+		t.Errorf("the dead letter has DELAY=%s and %d tries, want -1 and 17", got, dead[0].ReconsumeTimes)
 	}
 }
 

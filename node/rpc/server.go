@@ -56,6 +56,7 @@ type Options struct {
 	Advertise netip.AddrPort // where clients reach this broker: stored as the store host, part of message ids
 	Perm      topic.Perm     // brokerPermission
 
+	DelayLevels      int  // how many there are
 	MaxMessageBytes  int  // largest body
 	LongPolling      bool // longPollingEnable: hold a pull as long as it asks; else ShortPoll
 	ShortPoll        time.Duration
@@ -71,6 +72,9 @@ type Options struct {
 
 // Fill sets the stock broker's defaults, so that Check sees every field with a value.
 func (o *Options) Fill() {
+	if o.DelayLevels == 0 {
+		o.DelayLevels = 18
+	}
 	if o.MaxMessageBytes == 0 {
 		o.MaxMessageBytes = 4 << 20
 	}

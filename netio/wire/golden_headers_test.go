@@ -27,6 +27,7 @@ var requestHeaders = map[Code]func() header{
 	ViewMessageByID:          func() header { return &ViewMessageRequest{} },
 	GetConsumeStats:          func() header { return &ConsumeStatsRequest{} },
 	QueryTopicsByConsumer:    func() header { return &GroupRequest{} },
+	ConsumerSendMsgBack:      func() header { return &SendBackRequest{} },
 	UpdateAndCreateTopic:     func() header { return &CreateTopicRequest{} },
 	SearchOffsetByTimestamp:  func() header { return &SearchOffsetRequest{} },
 	GetMaxOffset:             func() header { return &QueueRequest{} },

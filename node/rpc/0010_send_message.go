@@ -108,11 +108,7 @@ func (s *Server) retryTopic(c *Call, h *wire.SendRequest, retry *topic.Config) (
 	if h.Batch {
 		return nil, false, s.refusef(c, wire.MessageIllegal, "batch request does not support retry group %s", retry.Name)
 	}
-	most := group.RetryMaxTimes
-	if c.Req.Version >= wire.V3_4_9 && h.MaxReconsumeTimes >= 0 {
-		most = h.MaxReconsumeTimes
-	}
-	if h.ReconsumeTimes <= most {
+	if h.ReconsumeTimes <= mostTries(c.Req, group, h.MaxReconsumeTimes) {
 		return retry, false, nil
 	}
 	if config = s.opts.Topics.Get([]byte(topic.DLQ(name))); config == nil {
@@ -193,19 +189,19 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 
 // put reserves room in the log and adds a message to the turn's append.
 func (s *Server) put(t *turn, m record.Message, joined bool) error {
-	t.puts = append(t.puts, store.Put{Message: m, Joined: joined})
-	p := &t.puts[len(t.puts)-1]
-	n, err := s.opts.Store.RecordBytes(&p.Message)
-	if err == nil {
-		err = s.opts.Store.Reserve(n)
-	}
+	n, err := s.opts.Store.RecordBytes(&m)
 	if err != nil {
-		t.puts[len(t.puts)-1] = store.Put{}
-		t.puts = t.puts[:len(t.puts)-1]
 		return err
 	}
-	p.Bytes = n
-	p.Queue = s.opts.Store.OpenQueue(m.Topic, m.QueueID)
+	return s.putBytes(t, m, joined, n)
+}
+
+// putBytes is put for a message whose record takes n bytes.
+func (s *Server) putBytes(t *turn, m record.Message, joined bool, n int) error {
+	if err := s.opts.Store.Reserve(n); err != nil {
+		return err
+	}
+	t.puts = append(t.puts, store.Put{Message: m, Joined: joined, Bytes: n, Queue: s.opts.Store.OpenQueue(m.Topic, m.QueueID)})
 	return nil
 }
 

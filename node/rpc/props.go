@@ -16,6 +16,8 @@ const (
 	propDelay        = "DELAY"
 	propRealTopic    = "REAL_TOPIC"
 	propRealQueue    = "REAL_QID"
+	propRetryTopic   = "RETRY_TOPIC"
+	propOrigin       = "ORIGIN_MESSAGE_ID"
 	propTimerSec     = "TIMER_DELAY_SEC"
 	propTimerMs      = "TIMER_DELAY_MS"
 	propTimerDeliver = "TIMER_DELIVER_MS"

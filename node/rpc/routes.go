@@ -31,6 +31,7 @@ var routes = map[wire.Code]route{
 	wire.GetMaxOffset:            {onLoop, (*Server).getMaxOffset},
 	wire.GetMinOffset:            {onLoop, (*Server).getMinOffset},
 	wire.GetConsumerListByGroup:  {onLoop, (*Server).getConsumerList},
+	wire.ConsumerSendMsgBack:     {onWorker, (*Server).sendMsgBack},
 	wire.UpdateAndCreateTopic:    {onWorker, (*Server).createTopic},
 	wire.SearchOffsetByTimestamp: {onWorker, (*Server).searchOffset},
 	wire.GetEarliestMsgStoretime: {onWorker, (*Server).getEarliestStoreTime},

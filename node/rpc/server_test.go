@@ -21,7 +21,7 @@ const codeOfTest wire.Code = 31999
 func TestUnsupportedCodes(t *testing.T) {
 	c := nodetest.Start(t, nodetest.Setup{}).Client()
 	for code, name := range map[wire.Code]string{
-		wire.ConsumerSendMsgBack: "36 (CONSUMER_SEND_MSG_BACK)", wire.PopMessage: "200050 (POP_MESSAGE)", 9999: "9999", -7: "-7",
+		wire.EndTransaction: "37 (END_TRANSACTION)", wire.PopMessage: "200050 (POP_MESSAGE)", 9999: "9999", -7: "-7",
 	} {
 		ans := c.Ask(code, nil, nil)
 		if want := "request code " + name + " is not supported"; ans.Code != wire.RequestCodeNotSupported || !strings.HasPrefix(string(ans.Remark), want) {

@@ -41,6 +41,7 @@ type send struct {
 	first    int
 	count    int
 	uniqKey  []byte
+	bare     bool // the answer has no fields
 }
 
 // keepBytes is how much scratch of one kind a loop keeps from turn to turn: some hundred messages,
@@ -89,10 +90,21 @@ func (s *Server) settle(t *turn, d *send) {
 	if err := puts[0].Err; err != nil {
 		t.ans.Answer(&t.head, codeOf(err))
 		t.ans.SetRemark(err.Error())
-		d.conn.Send(s.addRegion(&t.ans))
+		if !d.bare {
+			s.addRegion(&t.ans)
+		}
+		d.conn.Send(&t.ans)
 		return
 	}
+	mark := netio.AtVisible
+	if !d.wait {
+		mark = netio.AtWritten
+	}
 	t.ans.Answer(&t.head, wire.Success)
+	if d.bare {
+		d.conn.Owe(mark, puts[0].End, &t.ans)
+		return
+	}
 	from := len(t.arena)
 	t.arena = appendMsgIDs(t.arena, s.opts.Advertise, puts)
 	h := wire.SendAnswer{
@@ -100,10 +112,6 @@ func (s *Server) settle(t *turn, d *send) {
 		TransactionID: d.uniqKey, Region: s.region, TraceOn: s.opts.Trace,
 	}
 	h.Append(&t.ans)
-	mark := netio.AtVisible
-	if !d.wait {
-		mark = netio.AtWritten
-	}
 	d.conn.Owe(mark, puts[len(puts)-1].End, &t.ans)
 }
 

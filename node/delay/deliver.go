@@ -33,7 +33,7 @@ func (s *Schedule) deliver(l *level, due []store.Entry, now time.Time) (delivere
 	s.lateMs.Store(max(now.UnixMilli()-due[0].Tags, 0))
 	defer s.clear()
 	s.prepare(l, due[:n], read)
-	next, end := l.next+int64(n), int64(0)
+	next, end := l.next.Load()+int64(n), int64(0)
 	if len(s.puts) > 0 {
 		took, err := s.append()
 		if errors.Is(err, store.ErrBusy) {
@@ -51,7 +51,7 @@ func (s *Schedule) deliver(l *level, due []store.Entry, now time.Time) (delivere
 		s.delivered.Add(int64(took))
 		s.failing = false
 	}
-	l.next, l.known = next, false
+	l.goOn(next)
 	s.opts.Table.deliver(l.n, next, end)
 	return true, 0
 }
@@ -114,12 +114,12 @@ func (s *Schedule) prepare(l *level, entries []store.Entry, read [][]byte) {
 	var bad error
 	count := 0
 	for i := range entries {
-		err := s.put(entries[i].Offset, read[i], l.next+int64(i)+1)
+		err := s.put(entries[i].Offset, read[i], l.next.Load()+int64(i)+1)
 		if err == nil {
 			continue
 		}
 		if count++; bad == nil {
-			bad = fmt.Errorf("offset %d, at %d of the log: %w", l.next+int64(i), entries[i].Offset, err)
+			bad = fmt.Errorf("offset %d, at %d of the log: %w", l.next.Load()+int64(i), entries[i].Offset, err)
 		}
 	}
 	if count > 0 {

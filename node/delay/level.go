@@ -7,7 +7,7 @@ import (
 	"ringmq/store"
 )
 
-// level is one delay level. Run's goroutine only.
+// level is one delay level. Run's goroutine only, but for next.
 //
 // A message is due when the machine's clock is past the time in its entry: its store time and the delay. If the
 // clock is set forward, messages are due earlier by as much. If it is set back they would be due later by as
@@ -19,9 +19,9 @@ type level struct {
 	n     int           // from 1 on
 	delay time.Duration // 0 if the level is configured no more
 
-	next  int64 // queue offset of the next message to be delivered
-	known bool  // head is that of next
-	head  int64 // when the next message is due, in ms
+	next  atomic.Int64 // queue offset of the next message to be delivered; loaded by any goroutine
+	known bool         // head is that of next
+	head  int64        // when the next message is due, in ms
 
 	held hold
 }
@@ -41,6 +41,12 @@ func (l *level) idle() time.Duration {
 	return min(l.delay, lookEvery)
 }
 
+// goOn makes the message at a queue offset the next one.
+func (l *level) goOn(next int64) {
+	l.next.Store(next)
+	l.known = false
+}
+
 // after is the first moment that is past a time in whole ms: times of messages are cut to these.
 func after(ms int64) time.Time { return time.UnixMilli(ms + 1) }
 
@@ -51,11 +57,11 @@ func (l *level) isDue(at, ms int64, now time.Time) bool {
 
 // due reports whether the next message of a level is due; if not, for how long.
 func (s *Schedule) due(l *level, q *store.Queue, now time.Time) (due bool, wait time.Duration) {
-	if l.isDue(l.next, l.head, now) {
+	if l.isDue(l.next.Load(), l.head, now) {
 		return true, 0
 	}
 	wait = after(l.head).Sub(now)
-	if l.delay > 0 && wait > l.delay+time.Millisecond && l.next >= l.held.below {
+	if l.delay > 0 && wait > l.delay+time.Millisecond && l.next.Load() >= l.held.below {
 		l.release()
 		over := new(atomic.Bool)
 		l.held = hold{below: q.Max(), over: over}
@@ -64,7 +70,7 @@ func (s *Schedule) due(l *level, q *store.Queue, now time.Time) (due bool, wait 
 			s.ring()
 		})
 		s.opts.Log.Warn("delay: messages are due in more than their delay, was the clock set back? They are held for their delay from now on",
-			"level", l.n, "delay", l.delay, "due_in", wait, "messages", l.held.below-l.next)
+			"level", l.n, "delay", l.delay, "due_in", wait, "messages", l.held.below-l.next.Load())
 	}
 	return false, min(wait, lookEvery)
 }
@@ -80,7 +86,7 @@ func (l *level) release() {
 // dueCount is how many of the entries from the next on are due, one after the other.
 func (l *level) dueCount(entries []store.Entry, now time.Time) int {
 	n := 0
-	for n < len(entries) && l.isDue(l.next+int64(n), entries[n].Tags, now) {
+	for n < len(entries) && l.isDue(l.next.Load()+int64(n), entries[n].Tags, now) {
 		n++
 	}
 	return n

@@ -116,11 +116,12 @@ func (s *Schedule) begin(l *level) {
 		return
 	}
 	at := s.opts.Table.get(l.n)
-	l.next = min(max(at, q.Min()), q.Max())
+	next := min(max(at, q.Min()), q.Max())
+	l.next.Store(next)
 	if at < 0 || at > q.Max() {
-		s.opts.Log.Warn("delay: an offset was outside of its queue", "level", l.n, "was", at, "is", l.next)
+		s.opts.Log.Warn("delay: an offset was outside of its queue", "level", l.n, "was", at, "is", next)
 	}
-	s.opts.Table.set(l.n, l.next)
+	s.opts.Table.set(l.n, next)
 }
 
 // queue returns the queue of a level, nil before its first message.
@@ -131,7 +132,12 @@ func (s *Schedule) queue(l *level) *store.Queue {
 // Run delivers until ctx ends.
 func (s *Schedule) Run(ctx context.Context) {
 	for {
-		stop := s.opts.Clock.AfterFunc(s.pass(), s.ring)
+		began := s.opts.Clock.Now()
+		rest := s.pass()
+		stop := s.opts.Clock.AfterFunc(rest, s.ring)
+		if s.opts.Clock.Now().Sub(began) >= rest {
+			s.ring() // it took so long that the timer comes late
+		}
 		select {
 		case <-s.bell:
 		case <-ctx.Done():
@@ -206,12 +212,15 @@ func (s *Schedule) serve(l *level) (delivered bool, wait time.Duration) {
 	if q == nil {
 		return false, l.idle()
 	}
-	if first := q.Min(); l.next < first {
-		s.opts.Log.Error("delay: messages were removed from the log before they were due", "level", l.n, "count", first-l.next)
-		s.dropped.Add(first - l.next)
-		s.skip(l, first)
+	next := l.next.Load()
+	if first := q.Min(); next < first {
+		s.opts.Log.Error("delay: messages were removed from the log before they were due", "level", l.n, "count", first-next)
+		s.dropped.Add(first - next)
+		s.opts.Table.deliver(l.n, first, 0)
+		l.goOn(first)
+		next = first
 	}
-	if l.next >= q.Max() {
+	if next >= q.Max() {
 		return false, l.idle()
 	}
 	now := s.opts.Clock.Now()
@@ -221,7 +230,7 @@ func (s *Schedule) serve(l *level) (delivered bool, wait time.Duration) {
 		}
 	}
 	var err error
-	s.entries, err = s.opts.Store.Entries(s.entries[:0], q, l.next, batchCount)
+	s.entries, err = s.opts.Store.Entries(s.entries[:0], q, next, batchCount)
 	if err != nil || len(s.entries) == 0 {
 		s.trouble(err)
 		return false, failWait
@@ -231,12 +240,6 @@ func (s *Schedule) serve(l *level) (delivered bool, wait time.Duration) {
 		return false, wait
 	}
 	return s.deliver(l, s.entries[:l.dueCount(s.entries, now)], now)
-}
-
-// skip goes on with another message of a level.
-func (s *Schedule) skip(l *level, next int64) {
-	l.next, l.known = next, false
-	s.opts.Table.deliver(l.n, next, 0)
 }
 
 // trouble logs that nothing can be delivered for now, once until it can.
@@ -260,7 +263,7 @@ func (s *Schedule) Stats() Stats {
 	st := Stats{Delivered: s.delivered.Load(), Dropped: s.dropped.Load(), LateMs: s.lateMs.Load()}
 	for _, l := range s.levels {
 		if q := s.queue(l); q != nil {
-			st.Pending += max(q.Max()-max(s.opts.Table.get(l.n), q.Min()), 0)
+			st.Pending += max(q.Max()-max(l.next.Load(), q.Min()), 0)
 		}
 	}
 	return st

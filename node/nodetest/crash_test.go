@@ -23,12 +23,13 @@ var crashConfig = map[string]string{
 // story is what a producer and a consumer were told by a node that may lose its power at any
 // moment. What is written down here must be true after the recovery.
 type story struct {
-	t     testing.TB
-	disk  *memfs.FS
-	power *faultfs.FS
-	clock *nodetest.Clock
-	node  *nodetest.Node
-	c     *nodetest.Client
+	t      testing.TB
+	disk   *memfs.FS
+	power  *faultfs.FS
+	clock  *nodetest.Clock
+	config map[string]string
+	node   *nodetest.Node
+	c      *nodetest.Client
 
 	topics map[string]bool             // creation was acknowledged
 	group  bool                        // a heartbeat was acknowledged
@@ -47,7 +48,7 @@ func newStory(t testing.TB, seed uint64) *story {
 	return &story{
 		t: t, disk: disk, power: faultfs.Wrap(disk), clock: nodetest.NewClock(), topics: map[string]bool{},
 		stored: map[string]map[int64]string{}, seen: map[string]map[int64]string{},
-		persisted: -1,
+		config: crashConfig, persisted: -1,
 	}
 }
 
@@ -68,7 +69,7 @@ func (s *story) tell() {
 }
 
 func (s *story) start() (err error) {
-	s.node, err = nodetest.TryStart(s.t, nodetest.Setup{FS: s.power, Clock: s.clock, Config: crashConfig})
+	s.node, err = nodetest.TryStart(s.t, nodetest.Setup{FS: s.power, Clock: s.clock, Config: s.config})
 	if err != nil {
 		return s.must(err)
 	}
@@ -187,12 +188,17 @@ func (s *story) stop() error {
 
 // check starts a node on what a power cut has left and returns what it has lost.
 func (s *story) check(after vfs.FS) (lost []string) {
-	complain := func(format string, args ...any) { lost = append(lost, fmt.Sprintf(format, args...)) }
-	n, err := nodetest.TryStart(s.t, nodetest.Setup{FS: after, Clock: s.clock, Config: crashConfig})
+	n, err := nodetest.TryStart(s.t, nodetest.Setup{FS: after, Clock: s.clock, Config: s.config})
 	if err != nil {
 		return []string{err.Error()}
 	}
 	defer n.Kill()
+	return s.checkOn(n)
+}
+
+// checkOn is check on a node that was started.
+func (s *story) checkOn(n *nodetest.Node) (lost []string) {
+	complain := func(format string, args ...any) { lost = append(lost, fmt.Sprintf(format, args...)) }
 	c := n.Client()
 	for name := range s.topics {
 		addr, _ := n.NamesrvAddr()

@@ -52,6 +52,7 @@ type Table struct {
 	// mu guards what follows. Leaf lock: map work only.
 	mu      sync.Mutex
 	locks   map[place]*held
+	groups  map[string]int // how many locks a group has
 	clients map[string]*client
 	conns   map[Conn]map[string]*client // who was heard there, by client id
 	bytes   int64                       // about what the maps take
@@ -80,7 +81,7 @@ type client struct {
 // New returns an empty Table.
 func New(o Options) *Table {
 	o.Fill()
-	return &Table{opts: o, locks: map[place]*held{}, clients: map[string]*client{}, conns: map[Conn]map[string]*client{}}
+	return &Table{opts: o, locks: map[place]*held{}, groups: map[string]int{}, clients: map[string]*client{}, conns: map[Conn]map[string]*client{}}
 }
 
 // What the maps take for one entry, beside the texts.
@@ -163,6 +164,7 @@ func (t *Table) lockLocked(c *client, p place, now time.Time) (bool, error) {
 		t.bytes += p.bytes()
 		h = &held{by: c}
 		t.locks[p] = h
+		t.groups[p.group]++
 		c.places[p] = struct{}{}
 	}
 	if h.by != c {
@@ -211,6 +213,9 @@ func (t *Table) releaseLocked(c *client, p place) {
 	}
 	delete(c.places, p)
 	delete(t.locks, p)
+	if t.groups[p.group]--; t.groups[p.group] == 0 {
+		delete(t.groups, p.group)
+	}
 	t.bytes -= p.bytes()
 }
 
@@ -229,6 +234,22 @@ func (t *Table) Gone(conn Conn) {
 		delete(t.clients, id)
 	}
 	delete(t.conns, conn)
+}
+
+// Orderly tells whether a group consumes in order: some client of it holds a lock whose time is not over.
+func (t *Table) Orderly(group string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.groups[group] == 0 {
+		return false
+	}
+	now := t.opts.Now()
+	for p, h := range t.locks {
+		if p.group == group && now.Sub(h.asked) <= t.opts.Live {
+			return true
+		}
+	}
+	return false
 }
 
 // Len returns how many locks there are, those among them whose time is over but that nobody else has asked

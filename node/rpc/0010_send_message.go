@@ -98,7 +98,8 @@ func (s *Server) createOnSend(c *Call) *wire.Command {
 }
 
 // retryTopic handles a message that a consumer sends back to its group's retry topic: once it was
-// tried too often it goes to the dead letter topic instead.
+// tried too often it goes to the dead letter topic instead. One of a group that consumes in order was: its
+// clients try again by themselves, and give up here (stock broker 5.5.0).
 func (s *Server) retryTopic(c *Call, h *wire.SendRequest, retry *topic.Config) (config *topic.Config, dead bool, ans *wire.Command) {
 	name := retry.Name[len(topic.RetryPrefix):]
 	group := s.opts.Groups.Get(h.Topic[len(topic.RetryPrefix):])
@@ -108,7 +109,7 @@ func (s *Server) retryTopic(c *Call, h *wire.SendRequest, retry *topic.Config) (
 	if h.Batch {
 		return nil, false, s.refusef(c, wire.MessageIllegal, "batch request does not support retry group %s", retry.Name)
 	}
-	if h.ReconsumeTimes <= mostTries(c.Req, group, h.MaxReconsumeTimes) {
+	if h.ReconsumeTimes <= mostTries(c.Req, group, h.MaxReconsumeTimes) && !s.opts.Locks.Orderly(name) {
 		return retry, false, nil
 	}
 	if config = s.opts.Topics.Get([]byte(topic.DLQ(name))); config == nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"ringmq/netio/wire"
 	"ringmq/node/nodetest"
@@ -299,6 +300,33 @@ func TestSendToRetryTopic(t *testing.T) {
 	dead, _ := c.Pull("G", "%DLQ%G", 0, 0)
 	if got := propMap(dead[0].Props)["DELAY"]; got != "-1" || dead[0].ReconsumeTimes != 17 {
 		t.Errorf("the dead letter has DELAY=%s and %d tries, want -1 and 17", got, dead[0].ReconsumeTimes)
+	}
+}
+
+// TestSendToRetryTopicInOrder: who consumes in order has tried as often as it may when it sends a message to
+// its retry topic.
+func TestSendToRetryTopicInOrder(t *testing.T) {
+	n := nodetest.Start(t, nodetest.Setup{})
+	c := n.Client()
+	newTopic(t, c, "T", "")
+	lock := func() {
+		c.Must(wire.LockBatchMQ, nil, []byte(`{"clientId":"c","consumerGroup":"G","mqSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}`))
+	}
+	send := func(group, body string) {
+		h := nodetest.SendHeader("%RETRY%"+group, 0)
+		h.ReconsumeTimes, h.MaxReconsumeTimes, h.Properties = 3, 3, props("DELAY", "6")
+		c.Must(wire.SendMessageV2, h, []byte(body))
+	}
+	lock()
+	send("G", "in order")
+	send("Other", "of another group")
+	n.Clock.Advance(61 * time.Second) // the lock is over: nobody has asked for it again
+	send("G", "no longer in order")
+	n.Clock.Advance(3 * time.Minute)
+	for name, want := range map[string]string{"%DLQ%G": "in order", "%RETRY%G": "no longer in order", "%RETRY%Other": "of another group"} {
+		if got := await(t, c, name, 0, 0, 1); len(got) != 1 || string(got[0].Body) != want {
+			t.Errorf("%s: %d messages, the first %q, want %q", name, len(got), got[0].Body, want)
+		}
 	}
 }
 

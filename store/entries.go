@@ -1,11 +1,6 @@
 package store
 
-import (
-	"fmt"
-
-	"ringmq/store/internal/derive/queue"
-	"ringmq/store/record"
-)
+import "ringmq/store/internal/derive/queue"
 
 // Entry is one place of a queue.
 type Entry struct {
@@ -35,15 +30,4 @@ func (s *Store) Entries(dst []Entry, q *Queue, from int64, most int) ([]Entry, e
 		dst = append(dst, Entry{Offset: e.Offset, Bytes: int(e.Size), Tags: s.tagsOf(q, e)})
 	}
 	return dst, nil
-}
-
-// ReadRecord reads the record at a physical offset into buf, or into memory that is larger, and verifies it. It
-// returns that memory, which r points into. ErrOffset if no visible record begins there, or one that is damaged.
-// Any goroutine may call it; it may read a file.
-func (s *Store) ReadRecord(buf []byte, at int64, r *record.Record) ([]byte, error) {
-	buf = s.readRecord(buf, at)
-	if err := record.Verify(buf, at, r); err != nil {
-		return buf, fmt.Errorf("%w: at %d: %w", ErrOffset, at, err)
-	}
-	return buf, nil
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -54,31 +53,6 @@ func TestEntries(t *testing.T) {
 	}
 	h = openTest(t, fsys, o)
 	check(h.Store, "built again")
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestReadRecord: a record is found by its own offset alone.
-func TestReadRecord(t *testing.T) {
-	h := openTest(t, memfs.New(1), tinyOptions("/data"))
-	put := []Put{h.put("T", 0, []byte("one")), h.put("T", 0, bytes.Repeat([]byte("two"), 100))}
-	if !h.send(put...) {
-		t.Fatal(h.Err())
-	}
-	var r record.Record
-	var buf []byte
-	for i := range put {
-		var err error
-		if buf, err = h.ReadRecord(buf, put[i].Offset, &r); err != nil || r.QueueOffset != int64(i) || r.Size != put[i].Bytes {
-			t.Errorf("record %d: %+v, %v", i, r, err)
-		}
-	}
-	for _, at := range []int64{-1, 1, put[1].Offset - 1, put[1].End, 1 << 40} {
-		if _, err := h.ReadRecord(nil, at, &r); !errors.Is(err, ErrOffset) {
-			t.Errorf("at %d: %v, want %v", at, err, ErrOffset)
-		}
-	}
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}

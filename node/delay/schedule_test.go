@@ -171,7 +171,11 @@ func (w *world) records(name string) (all []record.Record) {
 		}
 		for _, e := range entries {
 			var r record.Record
-			if _, err := w.store.ReadRecord(nil, e.Offset, &r); err != nil {
+			b, err := w.store.Record(e.Offset)
+			if err == nil {
+				err = record.Parse(b, &r)
+			}
+			if err != nil {
 				w.t.Fatal(err)
 			}
 			all = append(all, r)

@@ -44,7 +44,11 @@ func (s *Server) sendMsgBack(c *Call) *wire.Command {
 		return c.Failf(wire.NoPermission, "the topic[%s] sending message is forbidden", retry.Name)
 	}
 	var r record.Record
-	if _, err := s.opts.Store.ReadRecord(nil, h.Offset, &r); err != nil || !inQueue(&r) {
+	raw, err := s.opts.Store.Record(h.Offset)
+	if err == nil {
+		err = record.Parse(raw, &r)
+	}
+	if err != nil || !inQueue(&r) {
 		return c.Failf(wire.SystemError, "look message by offset failed, %d: there is no message", h.Offset)
 	}
 	m := s.again(&r)

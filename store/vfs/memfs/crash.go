@@ -16,6 +16,42 @@ func (f *FS) TearSectors(on bool) {
 	f.tear = on
 }
 
+// LoseFresh makes crashes forget blocks as ext4 may. Where a page that was only preallocated is written for the
+// first time, a sync has to write the page, and the note in the journal that it is data now. When the
+// journal was aborted in between, the sync that wrote the page says that all is well; one that begins later is
+// refused. So such a page may read as zeros after a crash until a second sync, of whatever file or
+// directory, has succeeded that began after the first one's end.
+func (f *FS) LoseFresh(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loseFresh = on
+}
+
+// noteLocked takes down that a sync has written its pages.
+func (f *FS) noteLocked(im image) {
+	f.sureLocked(im.seq)
+	f.seq++
+	for index := range im.pages {
+		p := im.node.pages[index]
+		if !p.landed && f.loseFresh && index < im.node.reserved {
+			p.doubt = f.seq
+			f.doubtful = append(f.doubtful, p)
+		}
+		p.landed = true
+	}
+}
+
+// sureLocked ends the doubts that a sync which began at seq, and succeeded, leaves no room for.
+func (f *FS) sureLocked(seq uint64) {
+	f.doubtful = slices.DeleteFunc(f.doubtful, func(p *page) bool {
+		if p.doubt > seq {
+			return false
+		}
+		p.doubt = 0
+		return true
+	})
+}
+
 // Crash cuts the power and returns what is there when it comes back, as AfterCrash does. The old file
 // system and its handles fail with ErrCrashed from then on, and flushes in flight end with it. Crash may be
 // called again on the old one, for another throw of the dice at the same moment.
@@ -41,7 +77,7 @@ func (f *FS) afterCrashLocked(rng *rand.Rand, keepPercent int) *FS {
 	c := crash{old: f, rng: rng, keepPercent: keepPercent, kept: map[*dirOp]bool{}, copies: map[*inode]*inode{}}
 	c.keepOps(f.root, map[*inode]bool{})
 	after := New(rng.Uint64())
-	after.seq, after.tear, after.totalBytes = f.seq, f.tear, f.totalBytes
+	after.seq, after.tear, after.loseFresh, after.totalBytes = f.seq, f.tear, f.loseFresh, f.totalBytes
 	after.root = c.copyDir(f.root)
 	for _, node := range c.copies {
 		after.usedPages += node.blocks()
@@ -172,7 +208,10 @@ func (c *crash) copyFile(node *inode) *inode {
 			}
 		}
 		b = c.pick(b, others)
-		after.pages[index] = &page{cur: b, durable: b}
+		if p := node.pages[index]; p.doubt > 0 && c.keepPercent < 100 && !c.throw() {
+			b = block{}
+		}
+		after.pages[index] = &page{cur: b, durable: b, landed: true}
 	}
 	after.settle()
 	return after

@@ -165,6 +165,63 @@ func TestCrashPreallocate(t *testing.T) {
 	d.want(d.leaves("/f"), "head\x00\x00\x00\x00")
 }
 
+// TestCrashLosesFresh: a page that was preallocated reads as zeros after a crash until two syncs in a row have
+// succeeded. The second may be of another file or of a directory, but it begins after the first has ended.
+func TestCrashLosesFresh(t *testing.T) {
+	const text = "text"
+	for name, tc := range map[string]struct {
+		then func(d disk, f vfs.File)
+		lost bool
+	}{
+		"one sync":          {func(disk, vfs.File) {}, true},
+		"two":               {func(d disk, f vfs.File) { d.ok(f.Sync()) }, false},
+		"of a directory":    {func(d disk, _ vfs.File) { d.ok(d.SyncDir("/")) }, false},
+		"of another file":   {func(d disk, _ vfs.File) { d.ok(d.file("/g").Sync()) }, false},
+		"written once more": {func(d disk, f vfs.File) { d.write(f, text, 0) }, true},
+		"of the volume": {func(d disk, _ vfs.File) {
+			v, err := d.Volume("/")
+			d.ok(errors.Join(err, v.Sync()))
+		}, false},
+		"one that failed": {func(d disk, f vfs.File) {
+			d.FailSync(0, errors.New("failed"))
+			if f.Sync() == nil {
+				d.Error("the sync did not fail")
+			}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDisk(t)
+			d.LoseFresh(true)
+			f := d.file("/f")
+			d.ok(f.Preallocate(pageBytes))
+			d.ok(errors.Join(f.Sync(), d.SyncDir("/")))
+			d.write(f, text, 0)
+			d.ok(f.Sync())
+			tc.then(d, f)
+			want := text
+			if tc.lost {
+				want = strings.Repeat("\x00", len(text))
+			}
+			if got := d.crash(1, 0).text("/f")[:len(text)]; got != want {
+				t.Errorf("after a crash: %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// TestCrashLosesFreshOnly: blocks that came with the write, and those that were written before, stay.
+func TestCrashLosesFreshOnly(t *testing.T) {
+	d := newDisk(t)
+	d.LoseFresh(true)
+	d.durable("/f", "old")
+	f := d.file("/f")
+	d.write(f, "new", 0)
+	d.ok(f.Sync())
+	if got := d.wouldLeave(1, 0).text("/f"); got != "new" {
+		t.Errorf("%q is left", got)
+	}
+}
+
 // TestCrashRename: an unsynced replacement leaves the old file or the new one, never none and never a
 // mixture. Without a sync of the file its name can lead to nothing.
 func TestCrashRename(t *testing.T) {

@@ -227,6 +227,7 @@ func (f *FS) finishLocked(im image, err error) {
 		return
 	}
 	im.land()
+	f.noteLocked(im)
 }
 
 // report returns the newest write-back error if seen is behind, once.

@@ -18,6 +18,9 @@ type block struct {
 type page struct {
 	cur, durable block
 	dirty        bool // cur will be written by the next sync; false after a failed one, which lost it
+
+	landed bool   // some sync wrote it
+	doubt  uint64 // when that was, while a crash may forget that it was written; see FS.LoseFresh
 }
 
 // inode is a file or a directory, guarded by its FS's mutex.

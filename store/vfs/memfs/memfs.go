@@ -65,6 +65,9 @@ type FS struct {
 	crashed bool
 	tear    bool
 
+	loseFresh bool
+	doubtful  []*page // those with a doubt
+
 	totalBytes int64 // 0: no limit
 	usedPages  int64
 
@@ -252,6 +255,8 @@ func (f *FS) SyncDir(dir string) error {
 	for len(node.pending) > 0 {
 		node.pending[0].commit()
 	}
+	f.seq++
+	f.sureLocked(f.seq)
 	return nil
 }
 

@@ -31,10 +31,13 @@ func (v *volume) Sync() error {
 	if f.crashed {
 		return pathError("syncfs", v.dir, ErrCrashed)
 	}
+	f.seq++
+	began := f.seq
 	planned := f.countSyncLocked()
 	if err := f.syncTreeLocked(f.root, planned); err != nil {
 		return pathError("syncfs", v.dir, err)
 	}
+	f.sureLocked(began)
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (l *Log) Start(end int64) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("store: staging: %w", err), engine.Close())
 	}
-	l.engine, l.staging, l.spare = engine, staging, newPreparer(l)
+	l.engine, l.staging, l.spare, l.zeros = engine, staging, newPreparer(l), newZeroAhead(l)
 	l.tail, l.current = end, l.find(end)
 	l.writtenTo.Store(end)
 	l.durableTo.Store(end)
@@ -34,6 +34,7 @@ func (l *Log) Start(end int64) error {
 	w := &writer{l: l, fly: newFlushes(engine, l.cfg.FlushDepth, &l.counters.completed), written: end, durable: end, issued: end, told: [2]int64{end, end}}
 	go w.run()
 	go l.spare.run()
+	go l.zeros.run()
 	if l.current != nil && end-l.current.base >= l.current.size/2 {
 		l.Lock()
 		l.spare.askLocked(l.current.end())
@@ -52,6 +53,7 @@ func (l *Log) Drain() error {
 	l.mu.Unlock()
 	l.engine.Kick()
 	<-l.done
+	l.zeros.close()
 	close(l.spare.stop)
 	<-l.spare.done
 	if err := l.Err(); !errors.Is(err, ErrClosed) {

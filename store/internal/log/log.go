@@ -50,6 +50,7 @@ type Config struct {
 	FlushLeastPages int           // without FlushSync: pages that make a flush worth it
 	FlushThorough   time.Duration // without FlushSync: flush anything this often
 	UnflushedBytes  int64         // without FlushSync: most that is written and not durable; 0: UnflushedBytes
+	ZeroStepBytes   int64         // with FlushSync: piece in which zeros are written ahead, whole pages; 0: ZeroStepBytes
 	PrepareRetry    time.Duration // try again after a segment could not be prepared
 
 	Recycle bool // use the files of dropped segments again: every record must carry a check of all its bytes
@@ -73,6 +74,7 @@ type Log struct {
 	engine  vfs.Engine
 	staging *staging
 	spare   *preparer
+	zeros   *zeroAhead
 
 	// Published by their owners, read by any goroutine.
 	segments             atomic.Pointer[[]*segment] // in order, without gaps; replaced, never changed

@@ -17,6 +17,7 @@ const DefaultSegmentBytes = 1 << 30
 // directory's is refused.
 func Open(cfg Config) (*Log, error) {
 	cfg.UnflushedBytes = cmp.Or(cfg.UnflushedBytes, UnflushedBytes)
+	cfg.ZeroStepBytes = cmp.Or(cfg.ZeroStepBytes, ZeroStepBytes)
 	l := &Log{cfg: cfg, done: make(chan struct{}), wakeAt: never}
 	l.segments.Store(new([]*segment))
 	files, size, err := listFiles(&cfg)

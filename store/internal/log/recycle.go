@@ -88,14 +88,7 @@ func zeroFile(f vfs.File, off, n int64) error {
 	if z, ok := f.(zeroer); ok {
 		return z.Zero(off, n)
 	}
-	for n > 0 {
-		wrote, err := f.WriteAt(zeros[:min(n, int64(len(zeros)))], off)
-		if err != nil {
-			return err
-		}
-		off, n = off+int64(wrote), n-int64(wrote)
-	}
-	return nil
+	return writeZeros(f, off, n)
 }
 
 // zeroRest puts zeros over what a recycled last segment held before, on a clean stop: a stock broker that

@@ -24,12 +24,13 @@ import (
 // retained is a disk with a log of tiny segments whose oldest are dropped and used again, and what was
 // promised of it.
 type retained struct {
-	t    *testing.T
-	disk *memfs.FS
-	rng  *rand.Rand
-	lie  string
-	size int // of every record, so that old and new ones begin at the same places; 0: by the dice
-	dirs []string
+	t             *testing.T
+	disk          *memfs.FS
+	rng           *rand.Rand
+	lie           string
+	segment, step int64 // Config.SegmentBytes and ZeroStepBytes
+	size          int   // of every record, so that old and new ones begin at the same places; 0: by the dice
+	dirs          []string
 
 	serial   int
 	end      int64            // what was durable at least
@@ -39,8 +40,9 @@ type retained struct {
 }
 
 func newRetained(t *testing.T, seed uint64) *retained {
-	w := &retained{t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 3)), tried: map[int64][]byte{}, sites: map[string]bool{}}
+	w := &retained{t: t, disk: memfs.New(seed), rng: rand.New(rand.NewPCG(seed, 3)), segment: 16 << 10, tried: map[int64][]byte{}, sites: map[string]bool{}}
 	w.disk.TearSectors(seed%2 == 1)
+	w.disk.LoseFresh(true)
 	if seed%3 != 0 {
 		w.size = 1000
 	}
@@ -101,7 +103,7 @@ func (w *retained) open(power *faultfs.FS) (*rig, error) {
 	}
 	if err == nil {
 		r.Log, err = Open(Config{
-			FS: power, Dirs: w.dirs, SegmentBytes: 16 << 10, StagingBytes: 64 << 10, FlushSync: true, FlushDepth: 2,
+			FS: power, Dirs: w.dirs, SegmentBytes: w.segment, ZeroStepBytes: w.step, StagingBytes: 64 << 10, FlushSync: true, FlushDepth: 2,
 			FlushInterval: time.Hour, FlushThorough: time.Hour, PrepareRetry: time.Millisecond, Recycle: true,
 			Log: slog.New(slog.DiscardHandler), Advanced: func(int64, int64) { r.wake(nil) }, Failed: r.wake,
 		})
@@ -124,7 +126,7 @@ func (w *retained) recover(l *Log) (end int64, err error) {
 	if err := l.Sync(l.Min()); err != nil {
 		return 0, err
 	}
-	b := make([]byte, 16<<10)
+	b := make([]byte, w.segment)
 	end, err = l.Walk(l.Min(), record.CheckTrailer, l.Min(), func(at int64, r *record.Record) error {
 		g := l.find(at)
 		if _, err := g.file.ReadAt(b[:r.Size], at-g.base); err != nil {
@@ -219,13 +221,13 @@ func (w *retained) body() []byte {
 // The one behind, whose first page is zeros, may come back in a power cut.
 func (w *retained) checkZeros() error {
 	disk := w.disk.AfterCrash(w.rng, 0)
-	base := w.end / (16 << 10) * (16 << 10)
-	f, err := disk.OpenRead(path.Join(w.dirs[base/(16<<10)%int64(len(w.dirs))], segmentName(base)))
+	base := w.end / w.segment * w.segment
+	f, err := disk.OpenRead(path.Join(w.dirs[base/w.segment%int64(len(w.dirs))], segmentName(base)))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	b := make([]byte, 16<<10)
+	b := make([]byte, w.segment)
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@
 //
 // Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
 // into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
-// ready before they are needed (spare.go) in one of the log's directories (dirs.go), dropped when they are not any more (drop.go), and their files
+// ready before they are needed (spare.go) in one of the log's directories (dirs.go), get zeros in front of the
+// writer (zero.go), are dropped when they are not needed any more (drop.go), and their files
 // used again (recycle.go). What follows the last record of a segment is zeros, eight bytes of them at
 // least, and all but in a recycled one: recovery (recover.go) makes it so, and every write keeps it so.
 //
@@ -20,6 +21,7 @@ import (
 	"fmt"
 	"path"
 	"strconv"
+	"sync/atomic"
 
 	"ringmq/store/vfs"
 	"ringmq/uring"
@@ -27,10 +29,6 @@ import (
 
 const (
 	pageBytes = 4096
-
-	// zeroStepBytes are written ahead at a time where flushes are waited for: the first flush of a
-	// block that was only reserved converts its extent, which costs as much again as the flush.
-	zeroStepBytes = 256 << 10
 
 	// blankBytes is the head of the filler record that ends a full segment: its size and its magic.
 	// A record fits a segment only if a blank fits behind it (stock broker 5.5.0).
@@ -54,9 +52,12 @@ type segment struct {
 
 	recycled bool // bytes of an older segment follow what is written; constant
 
+	safe atomic.Int64 // bytes below it have blocks that were written: zeros by zeroAhead, which stores it, or what the writer wrote
+
 	// Writer goroutine only.
 	zeroed int64 // bytes below it have blocks that were written at least once
-	fresh  bool  // some of those were written for the first time since a flush was begun
+	fresh  bool  // some of those were written by the writer for the first time since a flush was begun
+	wanted int64 // zeros were asked for up to here
 }
 
 func (g *segment) end() int64 { return g.base + g.size }

@@ -195,14 +195,15 @@ func (l *Log) makeSegmentIn(dir string, base int64) (*segment, error) {
 	return g, nil
 }
 
+// firstZeros is how many bytes of a new segment are written before it is offered.
 func (l *Log) firstZeros() int64 {
 	if !l.cfg.FlushSync {
 		return 0
 	}
-	return min(zeroStepBytes, l.cfg.SegmentBytes)
+	return min(zeroFirstSteps*l.cfg.ZeroStepBytes, l.cfg.SegmentBytes)
 }
 
-// fillDraft makes a durable file of full length.
+// fillDraft makes a durable file of full length. One sync makes its first zeros safe: see zeroAhead.
 func (l *Log) fillDraft(draft string) error {
 	if err := l.cfg.FS.MkdirAll(path.Dir(draft)); err != nil {
 		return err
@@ -215,7 +216,7 @@ func (l *Log) fillDraft(draft string) error {
 	if err := f.Preallocate(l.cfg.SegmentBytes); err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(zeros[:l.firstZeros()], 0); err != nil {
+	if err := writeZeros(f, 0, l.firstZeros()); err != nil {
 		return err
 	}
 	return f.Sync()

@@ -36,7 +36,7 @@ type writer struct {
 }
 
 // zeros is what pads a write: up to the next zero step, behind eight zero bytes.
-var zeros [zeroStepBytes + 2*pageBytes]byte
+var zeros [ZeroStepBytes + 2*pageBytes]byte
 
 func (w *writer) run() {
 	defer close(w.l.done)
@@ -140,6 +140,9 @@ func (w *writer) hurryLocked() bool {
 func (w *writer) write(p piece) error {
 	g := p.seg
 	pad := w.fill(p)
+	if pad > g.zeroed && w.l.cfg.FlushSync {
+		w.l.zeros.pass(g, pad)
+	}
 	if _, err := g.file.WriteVec(w.vec[:], p.off-g.base); err != nil {
 		return fmt.Errorf("write %d bytes at %d: %w", p.n, p.off, err)
 	}
@@ -152,13 +155,15 @@ func (w *writer) write(p piece) error {
 
 // fill points vec to p and the zeros behind it, and returns where these end in the segment. At least
 // eight zero bytes follow the last record, so that whoever walks the log stops there; zeros to the
-// page's end spare the kernel reading the page.
+// page's end spare the kernel reading the page. Where few bytes come to blocks that were never written, more
+// zeros save the next writes that; many bytes with two flushes are quicker than zeros first.
 func (w *writer) fill(p piece) (pad int64) {
 	g := p.seg
 	end := p.off + p.n - g.base
 	pad = roundUp(end+blankBytes, pageBytes)
-	if w.l.cfg.FlushSync && pad > g.zeroed {
-		pad = roundUp(pad, zeroStepBytes)
+	g.zeroed = max(g.zeroed, g.safe.Load())
+	if pad > g.zeroed && w.wantsZeros(p) {
+		pad = roundUp(pad, w.l.cfg.ZeroStepBytes)
 	}
 	pad = min(pad, g.size)
 	w.vec[0], w.vec[1] = w.l.staging.mem.At(p.pos, int(p.n)), zeros[:max(pad-end, 0)]
@@ -170,6 +175,25 @@ func (w *writer) wrote(p piece) {
 	w.written = p.end()
 	w.l.writtenTo.Store(w.written)
 	w.l.counters.writes.Add(1)
+	if p.blanks == 0 && w.wantsZeros(p) {
+		w.askZeros(p)
+	}
+}
+
+// wantsZeros reports whether p is so small that its flush gains from blocks that were written before. Large
+// ones fill the disk's bandwidth, and zeros would take half of it.
+func (w *writer) wantsZeros(p piece) bool {
+	return w.l.cfg.FlushSync && p.n < w.l.cfg.ZeroStepBytes
+}
+
+// askZeros has the zeroer go on in front of p, each time that another step of it was used.
+func (w *writer) askZeros(p piece) {
+	g, step := p.seg, w.l.cfg.ZeroStepBytes
+	goal := min(roundUp(w.written-g.base, step)+zeroAheadSteps*step, g.size)
+	if goal > max(g.wanted, g.zeroed) {
+		g.wanted = goal
+		w.l.zeros.want(g, g.zeroed, goal)
+	}
 }
 
 // quietBytes are few enough to be written and flushed in one call.

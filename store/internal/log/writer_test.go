@@ -203,16 +203,17 @@ func TestFreshBlocksAreFlushedTwice(t *testing.T) {
 	for _, second := range []error{nil, syscall.EIO} {
 		t.Run(fmt.Sprint(second), func(t *testing.T) {
 			disk := memfs.New(1)
-			r := newRig(t, disk, disk, func(c *Config) { c.SegmentBytes = 1 << 20 })
+			// Appends of a step or more have no zeros written ahead of them.
+			r := newRig(t, disk, disk, func(c *Config) { c.SegmentBytes, c.ZeroStepBytes = 1<<20, 32<<10 })
 			defer r.shut()
 			before := int64(0)
-			for before < zeroStepBytes-50<<10 {
+			for before+50<<10 < r.firstZeros() {
 				before = r.append(50<<10, 'x')
 				r.await(func() bool { return r.Durable() == before })
 			}
 			disk.HoldFlushes()
 			end := r.inFlight(50<<10, 1)
-			if end <= zeroStepBytes {
+			if end <= r.firstZeros() {
 				t.Fatalf("nothing fresh below %d", end)
 			}
 			disk.Release(0, nil)

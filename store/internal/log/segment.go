@@ -10,9 +10,9 @@
 // Bytes go from the appender's lock into staging (staging.go), from there by the writer goroutine
 // into the current segment (writer.go), and by a flush slot to the disk (flush.go). Segments are made
 // ready before they are needed (spare.go) in one of the log's directories (dirs.go), get zeros in front of the
-// writer (zero.go), are dropped when they are not needed any more (drop.go), and their files
-// used again (recycle.go). What follows the last record of a segment is zeros, eight bytes of them at
-// least, and all but in a recycled one: recovery (recover.go) makes it so, and every write keeps it so.
+// writer (zero.go), are dropped when they are not needed any more (drop.go), and their files used again
+// (recycle.go). What follows the last record of a segment is zeros, eight bytes of them at least, and
+// all but in a recycled one: recovery (recover.go) makes it so, and every write keeps it so.
 //
 // Start at log.go; recover.go is the subtle part.
 package log

@@ -200,7 +200,7 @@ func (l *Log) firstZeros() int64 {
 	if !l.cfg.FlushSync {
 		return 0
 	}
-	return min(zeroFirstSteps*l.cfg.ZeroStepBytes, l.cfg.SegmentBytes)
+	return min(l.cfg.ZeroStepBytes, l.cfg.SegmentBytes)
 }
 
 // fillDraft makes a durable file of full length. One sync makes its first zeros safe: see zeroAhead.

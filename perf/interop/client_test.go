@@ -17,7 +17,8 @@ type client interface {
 	// createTopic uses the library's own administration.
 	createTopic(t *testing.T, n *node, topic string, queues int)
 	producer(t *testing.T, n *node) producer
-	// consume starts a push consumer. handle is called from many goroutines.
+	// consume starts a push consumer. handle is called from many goroutines. An orderly consumer has not handled a
+	// message, as far as its library knows, before handle returns.
 	consume(t *testing.T, n *node, s subscription, handle func(got)) consumer
 	puller(t *testing.T, n *node, topic string) puller
 }
@@ -92,6 +93,7 @@ type subscription struct {
 	tags         string // empty for all
 	sql          string // an expression on properties, instead of tags
 	broadcast    bool
+	orderly      bool // one message of a queue after the other
 	fromFirst    bool // CONSUME_FROM_FIRST_OFFSET; else the default, CONSUME_FROM_LAST_OFFSET
 }
 

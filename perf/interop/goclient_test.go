@@ -177,6 +177,9 @@ func (goClient) consume(t *testing.T, n *node, s subscription, handle func(got))
 		options = append(options, rmqconsumer.WithConsumerModel(rmqconsumer.BroadCasting))
 		t.Cleanup(func() { removeLocalOffsets(s.group) })
 	}
+	if s.orderly {
+		options = append(options, rmqconsumer.WithConsumerOrder(true))
+	}
 	if s.fromFirst {
 		options = append(options, rmqconsumer.WithConsumeFromWhere(rmqconsumer.ConsumeFromFirstOffset))
 	}

@@ -134,7 +134,7 @@ func (c *javaClient) consume(t *testing.T, n *node, s subscription, handle func(
 	id := unique(t, "c")
 	c.jvm(t).onMessage(id, handle)
 	args := map[string]any{
-		"name": id, "group": s.group, "topic": s.topic, "tags": "*", "broadcast": s.broadcast,
+		"name": id, "group": s.group, "topic": s.topic, "tags": "*", "broadcast": s.broadcast, "orderly": s.orderly,
 		"from": "CONSUME_FROM_LAST_OFFSET",
 	}
 	if s.tags != "" {

@@ -36,6 +36,7 @@ type driverLine struct {
 	Event   string `json:"event"`
 	Name    string `json:"name"`
 	Message got    `json:"message"`
+	Token   int64  `json:"token"` // not 0: the driver waits to be told that the message was handled
 }
 
 // javaError is an exception in the driver.
@@ -104,6 +105,11 @@ func (j *jvm) read(out io.Reader) {
 		delete(j.waiting, l.ID)
 		j.mu.Unlock()
 		switch {
+		case l.Event != "" && handle != nil && l.Token != 0:
+			go func() {
+				handle(l.Message)
+				j.call("consumer.handled", map[string]any{"name": l.Name, "token": l.Token}, nil) // an error: it is killed
+			}()
 		case l.Event != "" && handle != nil:
 			handle(l.Message)
 		case done != nil:

@@ -42,6 +42,7 @@ func sendAll(t *testing.T, l *ledger, p producer, topic string, count, bytes int
 // load is a background of sends. A failed send is tried again as a new message, so that a node may come and go.
 type load struct {
 	l    *ledger
+	done <-chan struct{} // closed by finish
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
@@ -59,7 +60,7 @@ const (
 // startLoad sends messages of 100 to 3000 bytes from several goroutines until finish or the limit.
 func startLoad(t *testing.T, l *ledger, p producer, topic string) *load {
 	ctx, cancel := context.WithCancel(t.Context())
-	b := &load{l: l, stop: cancel}
+	b := &load{l: l, done: ctx.Done(), stop: cancel}
 	prefix := unique(t, "load")
 	var next atomic.Int64
 	for range 4 {
@@ -90,6 +91,19 @@ func startLoad(t *testing.T, l *ledger, p producer, topic string) *load {
 func (b *load) finish() {
 	b.stop()
 	b.wg.Wait()
+}
+
+// pass returns when count more messages were acknowledged, or the load is over: something that takes its time, and more
+// of it on a busy machine. Any goroutine may call it.
+func (b *load) pass(count int) {
+	before, _ := b.l.counts()
+	for now := before; now < before+count; now, _ = b.l.counts() {
+		select {
+		case <-b.done:
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // more waits until count more messages were acknowledged.

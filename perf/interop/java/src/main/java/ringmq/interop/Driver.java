@@ -20,6 +20,8 @@ import org.apache.rocketmq.client.exception.MQClientException;
  *   out  {"id":7,"result":{"status":"SEND_OK","queue":2,"offset":0,"msgId":"..."}}
  *   out  {"id":8,"error":"MQBrokerException: CODE: 13 ...","code":13}
  *   out  {"event":"message","name":"c1","message":{...}}
+ *   out  {"event":"message","name":"c2","token":5,"message":{...}}
+ *   in   {"id":9,"op":"consumer.handled","name":"c2","token":5}
  * </pre>
  *
  * Commands run side by side, so answers come in any order; the id pairs them. End of input ends the process without
@@ -70,6 +72,7 @@ public final class Driver {
             case "send" -> producers.send(c);
             case "consumer.start" -> consumers.start(c);
             case "consumer.queues" -> consumers.queues(c);
+            case "consumer.handled" -> consumers.handled(c);
             case "consumer.stop" -> consumers.stop(c);
             case "puller.start" -> pullers.start(c);
             case "puller.queues" -> pullers.queues(c);

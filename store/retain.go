@@ -296,6 +296,7 @@ func (s *Store) drop(base int64, why string) error {
 	if err := s.log.Drop(base, why != goneForSpace); err != nil {
 		return err
 	}
+	s.index.Dispatched() // its files of those messages go as well
 	s.retention.segments.Add(1)
 	if why == goneForSpace {
 		s.retention.segmentsForced.Add(1)

@@ -20,11 +20,13 @@ type retainer struct {
 	now  *time.Time
 }
 
-func newRetainer(t *testing.T, r Retention) *retainer {
+func newRetainer(t *testing.T, r Retention) *retainer { return openRetainer(t, r, true) }
+
+func openRetainer(t *testing.T, r Retention, noIndex bool) *retainer {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.Local)
 	o := tinyOptions("/s")
 	o.Retention = r
-	o.QueueFlushInterval, o.checkpointBytes, o.NoIndex = time.Millisecond, 1, true
+	o.QueueFlushInterval, o.checkpointBytes, o.NoIndex = time.Millisecond, 1, noIndex
 	o.Now = func() time.Time { return now }
 	disk := memfs.New(1)
 	h := openTest(t, disk, o)
@@ -110,6 +112,40 @@ func TestRetainBySize(t *testing.T) {
 	r.keeps("two files a round", 3)
 	r.round()
 	r.keeps("all in the size", 3)
+}
+
+// TestRetainDropsIndexFiles: index files that have only messages which are gone stayed until the next message came,
+// minutes at least, and on a quiet node with a full disk for as long as it was quiet.
+func TestRetainDropsIndexFiles(t *testing.T) {
+	r := openRetainer(t, Retention{MaxBytes: 2 * 16 << 10}, false)
+	for i := range 200 {
+		p := r.put("T", 0, bytes.Repeat([]byte("x"), 500))
+		p.Props = fmt.Appendf(nil, "KEYS\x01k%d\x02", i)
+		var err error
+		if p.Bytes, err = r.RecordBytes(&p.Message); err != nil || !r.send(p) {
+			t.Fatal(err, r.Err())
+		}
+	}
+	r.fill(1) // without keys
+	r.awaitIndex()
+	files := func() int {
+		names, err := r.disk.List("/s/index")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	before := files()
+	if before < 8 {
+		t.Fatalf("%d files before", before)
+	}
+	r.round()
+	r.keeps("after", 2)
+	for end := time.Now().Add(time.Minute); files() > 2; runtime.Gosched() { // with messages of the last two files of the log
+		if time.Now().After(end) {
+			t.Fatalf("%d files of the index are still there", files())
+		}
+	}
 }
 
 // TestRetainMovesMinima: what is gone is answered as too small an offset, whole files of the queues go with it,

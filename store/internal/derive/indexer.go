@@ -143,7 +143,8 @@ func (x *Indexer) Find(q index.Query) (offsets []int64, newest index.Position, e
 	return offsets, i.Newest(), err
 }
 
-// Dispatched takes notice that more of the log is visible. Any goroutine may call it; it does not wait.
+// Dispatched takes notice that more of the log is visible, or that its oldest file is gone. Any goroutine may
+// call it; it does not wait.
 func (x *Indexer) Dispatched() {
 	if x.idle.Load() && x.idle.Swap(false) {
 		select {
@@ -250,7 +251,7 @@ func (x *Indexer) pause(d time.Duration) bool {
 func (x *Indexer) await(tick *time.Ticker) bool {
 	x.idle.Store(true)
 	defer x.idle.Store(false)
-	if x.cfg.Visible() > x.position.Load() { // it came before idle was set: nobody kicks for it
+	if x.cfg.Visible() > x.position.Load() || x.cfg.Min() > x.min { // it came before idle was set: nobody kicks for it
 		return true
 	}
 	select {

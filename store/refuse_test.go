@@ -42,6 +42,13 @@ func TestRefuse(t *testing.T) {
 			golden(t, f)
 			writeFile(t, f, "/commitlog/x.tmp", []byte("x"))
 		}, nil, nil, []string{"x.tmp", "/commitlog", "move it away"}},
+		{"a log of three bytes", func(t *testing.T, f vfs.FS) {
+			writeFile(t, f, "/commitlog/00000000000000000000", []byte("abc"))
+		}, nil, nil, []string{"/commitlog/00000000000000000000", "3 bytes", "cut short", "restore it from a copy", "move it away"}},
+		{"the first of two files cut short", func(t *testing.T, f vfs.FS) {
+			writeFile(t, f, "/commitlog/00000000000000000000", []byte("abc"))
+			writeFile(t, f, "/commitlog/00000000000000131072", make([]byte, 131072))
+		}, nil, nil, []string{"/commitlog/00000000000000000000", "3 bytes", "restore it from a copy"}},
 		{"log gone", func(t *testing.T, f vfs.FS) {
 			golden(t, f)
 			if err := f.Remove("/commitlog/00000000000000000000"); err != nil {

@@ -74,6 +74,9 @@ func listFiles(cfg *Config) (files []place, size int64, err error) {
 		if i > 0 && files[i-1].base == f.base {
 			return nil, 0, fmt.Errorf("store: %s and %s are the same part of the log: if one directory is a copy or another name of the other, leave it out of the configuration; else move the file away that does not belong to the log", files[i-1].name(), f.name())
 		}
+		if f.bytes%pageBytes != 0 {
+			return nil, 0, fmt.Errorf("store: %s: %d bytes, and files of a log have a multiple of %d: it was cut short, restore it from a copy; or move it away if it is of no log", f.name(), f.bytes, pageBytes)
+		}
 		size = cmp.Or(size, f.bytes)
 		if f.bytes != size {
 			return nil, 0, fmt.Errorf("store: %s: %d bytes, but the files before it have %d: restore it from a copy", f.name(), f.bytes, size)

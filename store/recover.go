@@ -476,7 +476,7 @@ func (r *recovery) tail(end int64) (log.Tail, error) {
 	if r.clean && end == r.start { // then zeros follow; but a file that was removed may have come back
 		return log.Tail{End: end, Whole: end}, nil
 	}
-	return r.s.log.Inspect(end)
+	return r.s.log.Inspect(end, r.must)
 }
 
 // cut removes what follows the end of the log, after a copy of it was made.

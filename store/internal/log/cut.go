@@ -15,15 +15,18 @@ import (
 type Tail struct {
 	End   int64 // where the log ends
 	Bytes int64 // up to the last byte that may have been written for the log; 0 = nothing is there
-	Valid int   // records in it that are whole and in their own place
+	Valid int   // records in it that are whole, in their own place, and carry the check that they must
 	Whole int64 // End, or behind the blank record that begins there
 	blank bool  // a blank record begins at End: part of the log
+	must  record.Check
+	seen  int   // records that verify: also those that lack the check
 	dirty int64 // bytes up to the last one that is not zero: recycled files hold old records
 }
 
-// Inspect looks at what follows end, which Walk returned. It changes nothing.
-func (l *Log) Inspect(end int64) (Tail, error) {
-	t := Tail{End: end, Whole: end}
+// Inspect looks at what follows end, which Walk returned. Records there were written with the check must. It changes
+// nothing.
+func (l *Log) Inspect(end int64, must record.Check) (Tail, error) {
+	t := Tail{End: end, Whole: end, must: must}
 	w := walker{l: l}
 	b, err := w.at(end)
 	if err != nil {
@@ -69,7 +72,7 @@ func (t *Tail) judge(l *Log) error {
 		if err != nil {
 			return err
 		}
-		if unwritten && t.Valid == before.Valid {
+		if unwritten && t.seen == before.seen {
 			*t = before
 		}
 		at = g.end()
@@ -109,7 +112,9 @@ func (t *Tail) judgeNext(w *walker, g *segment, at int64) (int64, error) {
 	var r record.Record
 	switch next := at + int64(recordBytes(b)); {
 	case record.Verify(b, at, &r) == nil:
-		t.Valid++
+		if t.seen++; !r.Lacks(t.must) {
+			t.Valid++
+		}
 		t.Bytes = next - t.End
 		return next, nil
 	case w.isOld(b, g, at):

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
 	"ringmq/store/vfs/memfs"
@@ -206,7 +207,7 @@ func TestCutLeavesNoGap(t *testing.T) {
 		if err != nil {
 			return false, err
 		}
-		tail, err := l.Inspect(0)
+		tail, err := l.Inspect(0, record.CheckTrailer)
 		if err == nil {
 			_, err = l.Cut(tail, "/cut")
 		}
@@ -364,7 +365,7 @@ func TestEndInReadOnlyDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	tail, err := l.Inspect(0)
+	tail, err := l.Inspect(0, record.CheckTrailer)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func (w *retained) recover(l *Log) (end int64, err error) {
 	if err := w.checkNext(l, end); err != nil {
 		return 0, err
 	}
-	tail, err := l.Inspect(end)
+	tail, err := l.Inspect(end, record.CheckTrailer)
 	if err == nil {
 		_, err = l.Cut(tail, "/cut")
 	}

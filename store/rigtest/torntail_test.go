@@ -67,6 +67,7 @@ type tornWorld struct {
 	base    string // the directory when it was opened again
 	log     []byte // its log, later
 	records []stored
+	news    chan struct{} // marks of the store that is open have moved, or its log has failed
 }
 
 type stored struct {
@@ -80,7 +81,7 @@ const tornSegmentBytes = 64 << 10
 
 func newTornWorld(t *testing.T, e engine, rng *rand.Rand) *tornWorld {
 	dir := memoryDir(t)
-	w := &tornWorld{t: t, e: e, dir: dir, base: filepath.Join(dir, "base")}
+	w := &tornWorld{t: t, e: e, dir: dir, base: filepath.Join(dir, "base"), news: make(chan struct{}, 1)}
 	live := filepath.Join(w.dir, "live")
 	s := w.open(live)
 	w.append(s, rng, 20)
@@ -115,7 +116,15 @@ func (w *tornWorld) tryOpen(dir string) (*store.Store, error) {
 	return store.Open(osfs.New(osfs.Options{IOEngine: w.e.ask, Log: quiet}), store.Options{
 		Dir: dir, SegmentBytes: tornSegmentBytes, QueueFileBytes: 2000, FlushSync: true, StagingBytes: 64 << 10,
 		MaxMessageBytes: 1 << 10, Log: quiet,
+		OnMarks: func(store.Marks) { w.tell() }, OnFail: func(error) { w.tell() },
 	})
+}
+
+func (w *tornWorld) tell() {
+	select {
+	case w.news <- struct{}{}:
+	default: // told already
+	}
 }
 
 func (w *tornWorld) close(s *store.Store) {
@@ -128,7 +137,7 @@ func (w *tornWorld) close(s *store.Store) {
 func (w *tornWorld) append(s *store.Store, rng *rand.Rand, n int) {
 	w.t.Helper()
 	for range n {
-		r, err := sendOne(s, int32(rng.IntN(3)), makeBody(rng.Uint64(), 1, rng.IntN(60)))
+		r, err := w.send(s, int32(rng.IntN(3)), makeBody(rng.Uint64(), 1, rng.IntN(60)))
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -136,8 +145,8 @@ func (w *tornWorld) append(s *store.Store, rng *rand.Rand, n int) {
 	}
 }
 
-// sendOne appends a message and waits until it is visible.
-func sendOne(s *store.Store, queue int32, body []byte) (stored, error) {
+// send appends a message and waits until it is visible.
+func (w *tornWorld) send(s *store.Store, queue int32, body []byte) (stored, error) {
 	puts := []store.Put{{Queue: s.OpenQueue(topic, queue), Message: record.Message{
 		Topic: topic, QueueID: queue, BornMs: 1, Born: host, Store: host,
 		Body: body, BodyCRC: record.BodyCRC(body), Props: []byte("TAGS\x01a\x02"),
@@ -154,14 +163,15 @@ func sendOne(s *store.Store, queue int32, body []byte) (stored, error) {
 	if s.Append(puts); p.Err != nil {
 		return stored{}, p.Err
 	}
-	for end := time.Now().Add(patience); s.Marks().Visible < p.End; {
+	for late := time.After(patience); s.Marks().Visible < p.End; {
 		if err := s.Err(); err != nil {
 			return stored{}, err
 		}
-		if time.Now().After(end) {
+		select {
+		case <-w.news:
+		case <-late:
 			return stored{}, fmt.Errorf("not stored in %v", patience)
 		}
-		time.Sleep(10 * time.Microsecond)
 	}
 	return stored{queue: queue, at: p.QueueOffset, off: p.Offset, end: p.End, body: body}, nil
 }
@@ -252,7 +262,7 @@ func (w *tornWorld) tryAppend(s *store.Store, want []stored) (added []stored, er
 	}
 	end := want[len(want)-1].end
 	for queue := range int32(3) {
-		r, err := sendOne(s, queue, makeBody(7, uint64(queue), 100))
+		r, err := w.send(s, queue, makeBody(7, uint64(queue), 100))
 		if err != nil {
 			return nil, fmt.Errorf("append: %w", err)
 		}

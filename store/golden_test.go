@@ -1,16 +1,13 @@
 package store
 
 import (
-	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +15,7 @@ import (
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
+	"ringmq/store/vfs/vfstest"
 )
 
 // golden is what a stock broker 5.5.0 shows of a directory that it wrote, or recovered.
@@ -329,69 +327,15 @@ func loadGolden(t *testing.T, name string) *golden {
 // unpack puts the archived directory at the root of fsys, durably.
 func unpack(t *testing.T, fsys vfs.FS, name string) {
 	t.Helper()
-	f, err := os.Open("testdata/golden/" + name + ".tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := tar.NewReader(z); ; {
-		head, err := r.Next()
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if head.Typeflag != tar.TypeReg {
-			continue
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, fsys, path.Join("/", head.Name), data)
-	}
+	vfstest.Unpack(t, fsys, "testdata/golden/"+name+".tar.gz")
 }
 
 func writeFile(t *testing.T, fsys vfs.FS, name string, data []byte) {
 	t.Helper()
-	if err := vfs.MakeDir(fsys, path.Dir(name)); err != nil {
-		t.Fatal(err)
-	}
-	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(data, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	if err := fsys.SyncDir(path.Dir(name)); err != nil {
-		t.Fatal(err)
-	}
+	vfstest.WriteFile(t, fsys, name, data)
 }
 
 func readFile(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	f, err := fsys.OpenRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	n, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, n)
-	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
-		t.Fatal(err)
-	}
-	return b
+	return vfstest.ReadFile(t, fsys, name)
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"ringmq/store/inspect"
+	"ringmq/store/vfs/vfstest"
 )
 
 // Directories that a stock broker 5.5.0 wrote.
@@ -32,37 +31,14 @@ const (
 // unpackStore returns a directory with what an archive holds.
 func unpackStore(t *testing.T, archive string) string {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	for r := tar.NewReader(z); ; {
-		head, err := r.Next()
-		if err == io.EOF {
-			return dir
-		}
-		if err != nil {
+	vfstest.EachArchived(t, archive, func(name string, data []byte) {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, data, 0o644)); err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(dir, filepath.FromSlash(head.Name))
-		if head.Typeflag == tar.TypeDir {
-			err = os.MkdirAll(name, 0o755)
-		} else {
-			var data []byte
-			if data, err = io.ReadAll(r); err == nil {
-				err = errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, data, 0o644))
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
+	return dir
 }
 
 // hashOf is one for all names, bytes and times of change below dir.

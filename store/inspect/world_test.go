@@ -1,85 +1,33 @@
 package inspect
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
-	"path"
 	"strings"
 	"testing"
 
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
+	"ringmq/store/vfs/vfstest"
 )
 
 // unpack returns a file system whose root is the archived store directory.
 func unpack(t testing.TB, archive string) *memfs.FS {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	fsys := memfs.New(1)
-	for r := tar.NewReader(z); ; {
-		head, err := r.Next()
-		if err == io.EOF {
-			return fsys
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if head.Typeflag != tar.TypeReg {
-			continue
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writeFile(t, fsys, path.Join("/", head.Name), data)
-	}
+	vfstest.Unpack(t, fsys, archive)
+	return fsys
 }
 
 // writeFile makes a file, or replaces it.
 func writeFile(t testing.TB, fsys vfs.FS, name string, data []byte) {
 	t.Helper()
-	if err := fsys.MkdirAll(path.Dir(name)); err != nil {
-		t.Fatal(err)
-	}
-	_ = fsys.Remove(name) // mostly it is not there
-	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(data, 0); err != nil {
-		t.Fatal(err)
-	}
+	vfstest.WriteFile(t, fsys, name, data)
 }
 
 func readFile(t testing.TB, fsys FS, name string) []byte {
 	t.Helper()
-	f, err := fsys.OpenRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	n, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, n)
-	if _, err := f.ReadAt(b, 0); err != nil && err != io.EOF {
-		t.Fatal(err)
-	}
-	return b
+	return vfstest.ReadFile(t, fsys, name)
 }
 
 func verify(t testing.TB, fsys FS, o Options) *Report {

@@ -1,14 +1,11 @@
 package index
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -18,6 +15,7 @@ import (
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
+	"ringmq/store/vfs/vfstest"
 )
 
 // golden is a log that a stock broker 5.5.0 wrote, its index, and what it answers.
@@ -249,29 +247,10 @@ func readFiles(t testing.TB, fsys vfs.FS) map[string][]byte {
 
 func loadGolden(t testing.TB, name string) *golden {
 	t.Helper()
-	f, err := os.Open("testdata/" + name + ".tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := &golden{index: map[string][]byte{}, killed: map[string][]byte{}}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if err == io.EOF {
-			return g
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch kind, base, _ := strings.Cut(h.Name, "/"); kind {
+	vfstest.EachArchived(t, "testdata/"+name+".tar.gz", func(file string, data []byte) {
+		var err error
+		switch kind, base, _ := strings.Cut(file, "/"); kind {
 		case "commitlog":
 			err = g.addSegment(base, data)
 		case "index":
@@ -284,7 +263,8 @@ func loadGolden(t testing.TB, name string) *golden {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+	})
+	return g
 }
 
 // addSegment takes the records of one file of the log; the archive has them in order.

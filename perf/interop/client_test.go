@@ -62,6 +62,7 @@ type message struct {
 	Keys  []string          `json:"keys,omitempty"`
 	Props map[string]string `json:"props,omitempty"`
 	Flag  int               `json:"flag,omitempty"`
+	Delay int               `json:"delay,omitempty"` // level; 0: none
 	// Queue is where to send it, nil for the library's choice.
 	Queue *int `json:"-"`
 }
@@ -94,6 +95,8 @@ type subscription struct {
 	sql          string // an expression on properties, instead of tags
 	broadcast    bool
 	orderly      bool // one message of a queue after the other
+	failBelow    int  // a message fails that was tried less often than that
+	maxTries     int  // then it is dead; 0: the library's default
 	fromFirst    bool // CONSUME_FROM_FIRST_OFFSET; else the default, CONSUME_FROM_LAST_OFFSET
 }
 

@@ -96,6 +96,9 @@ func goMessage(m message) *primitive.Message {
 	out.WithTag(m.Tags)
 	out.WithKeys(m.Keys)
 	out.Flag = int32(m.Flag)
+	if m.Delay > 0 {
+		out.WithDelayTimeLevel(m.Delay)
+	}
 	if m.Queue != nil {
 		out.Queue = &primitive.MessageQueue{Topic: m.Topic, QueueId: *m.Queue}
 	}
@@ -180,6 +183,9 @@ func (goClient) consume(t *testing.T, n *node, s subscription, handle func(got))
 	if s.orderly {
 		options = append(options, rmqconsumer.WithConsumerOrder(true))
 	}
+	if s.maxTries > 0 {
+		options = append(options, rmqconsumer.WithMaxReconsumeTimes(int32(s.maxTries)))
+	}
 	if s.fromFirst {
 		options = append(options, rmqconsumer.WithConsumeFromWhere(rmqconsumer.ConsumeFromFirstOffset))
 	}
@@ -196,10 +202,13 @@ func (goClient) consume(t *testing.T, n *node, s subscription, handle func(got))
 		selector = rmqconsumer.MessageSelector{Type: rmqconsumer.SQL92, Expression: s.sql}
 	}
 	err = c.Subscribe(s.topic, selector, func(_ context.Context, ms ...*primitive.MessageExt) (rmqconsumer.ConsumeResult, error) {
+		result := rmqconsumer.ConsumeSuccess
 		for _, m := range ms {
-			handle(goGot(m))
+			if handle(goGot(m)); int(m.ReconsumeTimes) < s.failBelow {
+				result = rmqconsumer.ConsumeRetryLater
+			}
 		}
-		return rmqconsumer.ConsumeSuccess, nil
+		return result, nil
 	})
 	if err == nil {
 		err = c.Start()

@@ -135,7 +135,7 @@ func (c *javaClient) consume(t *testing.T, n *node, s subscription, handle func(
 	c.jvm(t).onMessage(id, handle)
 	args := map[string]any{
 		"name": id, "group": s.group, "topic": s.topic, "tags": "*", "broadcast": s.broadcast, "orderly": s.orderly,
-		"from": "CONSUME_FROM_LAST_OFFSET",
+		"from": "CONSUME_FROM_LAST_OFFSET", "failBelow": s.failBelow, "maxTries": s.maxTries,
 	}
 	if s.tags != "" {
 		args["tags"] = s.tags

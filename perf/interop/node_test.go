@@ -26,6 +26,7 @@ const (
 type nodeOptions struct {
 	flush          string // flushDiskType; empty for the target's own default
 	segmentBytes   int    // size of a commit log file; 0 for 64 MiB
+	delays         string // messageDelayLevel; empty for the default
 	foreignNamesrv bool   // a ringmq node registers with a name server that the story runs on the node's port for it
 }
 

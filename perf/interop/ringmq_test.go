@@ -49,6 +49,9 @@ func ringmqConf(n *node) string {
 	if n.flush != "" {
 		lines = append(lines, "flushDiskType="+n.flush)
 	}
+	if n.delays != "" {
+		lines = append(lines, "messageDelayLevel="+n.delays)
+	}
 	return strings.Join(lines, "\n") + "\n"
 }
 

@@ -74,7 +74,12 @@ func stockConf(n *node) string {
 	if flush == "" {
 		flush = flushBuf
 	}
+	delays := n.delays
+	if delays == "" {
+		delays = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+	}
 	return strings.Join([]string{
+		"messageDelayLevel=" + delays,
 		"brokerName=" + brokerName,
 		"enablePropertyFilter=true",
 		"brokerClusterName=" + clusterName,

@@ -38,6 +38,10 @@ final class Consumers {
         consumer.setInstanceName(name);
         consumer.setMqClientApiTimeout(Driver.PATIENCE_MS);
         consumer.setMessageModel(c.getBooleanValue("broadcast") ? MessageModel.BROADCASTING : MessageModel.CLUSTERING);
+        if (c.getIntValue("maxTries") > 0) {
+            consumer.setMaxReconsumeTimes(c.getIntValue("maxTries"));
+        }
+        int failBelow = c.getIntValue("failBelow");
         consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(c.getString("from")));
         consumer.subscribe(c.getString("topic"), c.containsKey("sql")
             ? MessageSelector.bySql(c.getString("sql")) : MessageSelector.byTag(c.getString("tags")));
@@ -53,7 +57,8 @@ final class Consumers {
                 for (MessageExt m : messages) {
                     print.accept(event(name, m));
                 }
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                return messages.stream().anyMatch(m -> m.getReconsumeTimes() < failBelow)
+                    ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
         consumer.start();

@@ -22,6 +22,9 @@ final class Messages {
         if (o.containsKey("flag")) {
             m.setFlag(o.getIntValue("flag"));
         }
+        if (o.containsKey("delay")) {
+            m.setDelayTimeLevel(o.getIntValue("delay"));
+        }
         JSONObject props = o.getJSONObject("props");
         if (props != null) {
             for (Map.Entry<String, Object> p : props.entrySet()) {

@@ -22,10 +22,12 @@ type Conn struct {
 	remote, local netip.AddrPort
 
 	// Any goroutine. Set once: from then on no output is taken, and the loop closes the connection.
-	closing atomic.Bool
+	closing  atomic.Bool
+	half     atomic.Bool  // the peer has ended its side; stored by the loop
+	promised atomic.Int32 // see Promise
 
 	// Loop only, all that follows.
-	gc     gnet.Conn
+	gc     gnet.Conn // nil when half-closed
 	fd     int
 	slot   int  // index in loop.conns
 	opened bool // also read by the acceptor, after the loop has registered the connection
@@ -36,6 +38,7 @@ type Conn struct {
 	activeAt   time.Duration // a byte moved, in either direction
 	progressAt time.Duration // the peer took a byte of the queue, or the queue began to fill
 	framed     bool          // a whole frame was seen
+	quiet      bool          // see quietHalves
 
 	inbound
 	outbound
@@ -50,8 +53,9 @@ func (c *Conn) Remote() netip.AddrPort { return c.remote }
 // Local returns the address that the peer reached us at. Any goroutine, also when closed.
 func (c *Conn) Local() netip.AddrPort { return c.local }
 
-// Closed reports whether the connection takes no more output. Any goroutine.
-func (c *Conn) Closed() bool { return c.closing.Load() }
+// Closed reports whether the connection has ended, or its peer has ended its side and gets what it is owed. Any
+// goroutine.
+func (c *Conn) Closed() bool { return c.closing.Load() || c.half.Load() }
 
 // Send queues cmd; it goes out at the end of the turn, together with whatever else is queued for this
 // connection. cmd is encoded before Send returns. Loop only; nothing happens when closed.

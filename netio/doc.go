@@ -10,7 +10,8 @@
 //
 // gnet supplies the event loops and the reads; events.go says what of it is relied on. Accepting is
 // ours (accept.go), so are the output (outqueue.go, waker.go) and the way work comes to a loop from
-// outside (loop.go: inbox and bell). Start at loop.go; inbuf.go and limits.go are what keeps a bad
+// outside (loop.go: inbox and bell), and what becomes of a peer that sends no more but reads
+// (halfclosed.go). Start at loop.go; inbuf.go and limits.go are what keeps a bad
 // peer cheap.
 //
 // # Memory

@@ -46,11 +46,11 @@ func (e *events) OnTraffic(gc gnet.Conn) gnet.Action {
 }
 
 func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
-	if c, ok := gc.Context().(*Conn); ok {
-		if e.s.draining.Load() && c.reason == byPeer {
-			c.reason = byServer
-		}
-		c.loop.farewell(c)
+	switch x := gc.Context().(type) {
+	case *Loop: // its last connection that gnet knows, or one of the last
+		x.dropHalves()
+	case *Conn:
+		x.loop.closed(x, err)
 	}
 	return gnet.None
 }

@@ -6,7 +6,7 @@ import "ringmq/netio/wire"
 type Verdict uint8
 
 const (
-	Done  Verdict = iota // taken: answered, owed, or somebody else will answer it by Post
+	Done  Verdict = iota // taken: answered, owed, or somebody else will answer it by Post (see Conn.Promise)
 	Later                // nothing was done; try again when marks advance, and say "busy" after BusyWait
 	Drop                 // close the connection; nothing further of it is served
 )
@@ -24,7 +24,9 @@ type Handler interface {
 	// EndTurn follows every group of Serve calls and of functions given to Loop.Execute. The bytes
 	// of the requests are gone when it returns.
 	EndTurn(l *Loop)
-	// Closed is the last call for a connection, once for each Opened. Nothing can be sent any more.
+	// Closed is called once for each Opened, when the connection has ended or its peer has ended its side. In
+	// the latter case what is owed can still be sent, and requests that had arrived and were put off are still
+	// served; otherwise it is the last call for the connection.
 	Closed(c *Conn)
 }
 

@@ -38,6 +38,7 @@ type Loop struct {
 	ran       bool // handler code ran that EndTurn has not followed yet
 	again     bool // ring the bell for another turn
 	conns     []*Conn
+	halves    []*Conn      // those whose peers have ended their side
 	cmd       wire.Command // the request being served
 	busy      wire.Command
 	touched   []*Conn // with a view in this turn
@@ -134,6 +135,7 @@ func (l *Loop) ring() {
 func (l *Loop) rung() {
 	l.ringing.Store(false) // before the inbox is emptied: what comes later rings again
 	l.begin()
+	l.quietHalves()
 	l.mu.Lock()
 	in := l.inbox
 	doomed := in.doomed // these stay for bury
@@ -158,6 +160,7 @@ func (l *Loop) rung() {
 	}
 	l.spare = inbox{fns: emptied(in.fns), posts: emptied(in.posts), writable: emptied(in.writable)}
 	l.end()
+	l.endHalves()
 }
 
 // emptied is list without elements, for reuse.
@@ -250,6 +253,10 @@ func (l *Loop) bury() bool {
 		}
 		d.conn.reason = d.reason
 		l.s.o.Log.Debug("netio: connection closed", "peer", d.conn.remote, "why", d.why)
+		if d.conn.half.Load() {
+			l.dropHalf(d.conn)
+			continue
+		}
 		_ = l.el.Close(d.conn.gc) // calls gone; its errors are about a descriptor that is closed now
 	}
 	return len(doomed) > 0
@@ -269,8 +276,24 @@ func (l *Loop) welcome(c *Conn, gc gnet.Conn) {
 	l.end()
 }
 
-// farewell is called by gnet on every way out, with the descriptor still open: from bury in the middle
+// closed is called by gnet on every way out, with the descriptor still open: from bury in the middle
 // of a turn, or by itself when the peer left or the engine stops.
+func (l *Loop) closed(c *Conn, why error) {
+	if l.s.draining.Load() && c.reason == byPeer {
+		c.reason = byServer
+	}
+	if l.inTurn {
+		l.farewell(c)
+		return
+	}
+	l.begin()
+	if !l.halve(c, why) {
+		l.farewell(c)
+	}
+	l.end()
+}
+
+// farewell ends a connection, with its descriptor still open. What its handler does belongs to the turn.
 func (l *Loop) farewell(c *Conn) {
 	nested := l.inTurn
 	if !nested {
@@ -289,8 +312,10 @@ func (l *Loop) farewell(c *Conn) {
 	l.open.Add(-1)
 	l.n.closed[c.reason].Add(1)
 	l.s.conns.Add(-1)
-	l.ran = true
-	l.s.handler.Closed(c)
+	if !c.half.Load() {
+		l.ran = true
+		l.s.handler.Closed(c)
+	}
 	if !nested {
 		l.end()
 	}

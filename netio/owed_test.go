@@ -152,12 +152,17 @@ func TestFailOwed(t *testing.T) {
 	}
 }
 
+// TestOwedToTheGone: a connection that was reset takes its owed answers along, and nobody else's. (One that was only
+// closed by its peer looks half-closed, see TestHalfClosedForGood.)
 func TestOwedToTheGone(t *testing.T) {
 	r := start(t, &script{serve: oweByBody}, func(o *Options) { o.Loops = 1 })
 	p, q := r.dial(), r.dial()
 	p.write(request(1, []byte("v10")))
 	q.write(request(2, []byte("v10")))
 	r.until(func(s Stats) bool { return s.Owed == 2 })
+	if err := p.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
 	p.Close()
 	r.until(func(s Stats) bool { return s.Conns == 1 })
 	r.Advance(10, 10)

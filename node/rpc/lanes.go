@@ -88,10 +88,12 @@ func (l *lanes) enqueue(worker int, j job) bool {
 	l.count(j, 1)
 	if l.bytes.Load() <= workerBytes {
 		j.req = j.req.Clone()
+		j.conn.Promise()
 		select {
 		case l.queues[worker] <- j:
 			return true
 		default:
+			j.conn.Kept()
 		}
 	}
 	l.count(j, -1)
@@ -133,6 +135,7 @@ func (l *lanes) work(queue chan job) {
 	defer l.done.Done()
 	for j := range queue {
 		l.serve(j)
+		j.conn.Kept()
 		l.count(j, -1)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"ringmq/node/nodetest"
 	"ringmq/node/rpc"
 	"ringmq/store/vfs"
+	"ringmq/store/vfs/memfs"
 )
 
 // codeOfTest is a code that nobody uses.
@@ -258,6 +261,40 @@ func TestLargeRequestsInWorkerLane(t *testing.T) {
 	release()
 	if got := outcomes(t, waiting); got != 2 {
 		t.Errorf("%d refused, want 2", got)
+	}
+}
+
+// TestHalfClosedPeer: whoever ends his side behind a request gets the answer, also where the disk or a worker has to do
+// something first: a topic that is made on the way, and a message that waits for its flush.
+func TestHalfClosedPeer(t *testing.T) {
+	disk := memfs.New(1)
+	n := nodetest.Start(t, nodetest.Setup{FS: disk})
+	n.Client().Send("T", 0, "x")
+	t.Cleanup(disk.ReleaseAll)
+	for _, topic := range []string{"T", "New"} {
+		conn, err := net.Dial("tcp", n.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		disk.HoldFlushes()
+		req := nodetest.NewRequest(wire.SendMessageV2, nodetest.SendHeader(topic, 0), []byte("y"))
+		if _, err := conn.Write(req.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		disk.WaitHeld(1)
+		disk.ReleaseAll()
+		b, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ans wire.Command
+		if err := ans.Parse(b); err != nil || ans.Code != wire.Success {
+			t.Errorf("%s: answered %+v, %v", topic, ans, err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"math"
 	"fmt"
 	"net"
 	"testing"
@@ -80,8 +81,12 @@ func TestSendAllocatesNothing(t *testing.T) {
 			for range 20 {
 				r.round(t) // buffers grow to their size
 			}
-			if perMessage := testing.AllocsPerRun(50, func() { r.round(t) }) / count; perMessage > 0.2 {
-				t.Errorf("%.2f allocations per message", perMessage)
+			least := math.Inf(1) // on a busy machine the rounds fall apart into more batches, each with a few
+			for range 5 {
+				least = min(least, testing.AllocsPerRun(20, func() { r.round(t) })/count)
+			}
+			if least > 0.2 {
+				t.Errorf("%.2f allocations per message", least)
 			}
 		})
 	}

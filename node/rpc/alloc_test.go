@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
-	"math"
 	"fmt"
+	"math"
 	"net"
 	"testing"
 

@@ -186,10 +186,11 @@ func (w *writer) wantsZeros(p piece) bool {
 	return w.l.cfg.FlushSync && p.n < w.l.cfg.ZeroStepBytes
 }
 
-// askZeros has the zeroer go on in front of p, each time that another step of it was used.
+// askZeros has zeros go on in front of p, each time that another unit of them was used: each sync of zeros
+// makes a flush of the log wait for the file system's journal.
 func (w *writer) askZeros(p piece) {
 	g, step := p.seg, w.l.cfg.ZeroStepBytes
-	goal := min(roundUp(w.written-g.base, step)+zeroAheadSteps*step, g.size)
+	goal := min(roundUp(w.written-g.base, zeroUnitSteps*step)+zeroAheadSteps*step, g.size)
 	if goal > max(g.wanted, g.zeroed) {
 		g.wanted = goal
 		w.l.zeros.want(g, g.zeroed, goal)

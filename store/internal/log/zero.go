@@ -12,7 +12,7 @@ const ZeroStepBytes = 256 << 10
 
 // Sizes of the zeros that are written ahead, as multiples of Config.ZeroStepBytes.
 const (
-	zeroUnitSteps  = 4  // most that is made durable at a time: flushes of the log carry it until then
+	zeroUnitSteps  = 4  // made durable at a time: flushes of the log carry no more of them
 	zeroAheadSteps = 32 // how far in front of the log zeros go: what an idle log has written for nothing
 )
 

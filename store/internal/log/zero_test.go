@@ -75,16 +75,16 @@ func TestZerosGoAhead(t *testing.T) {
 	r := newRig(t, disk, disk, smallStep)
 	defer r.shut()
 	end := int64(0)
-	for end < 2*r.firstZeros() {
+	for end < 2*zeroUnitSteps*pageBytes {
 		end = r.append(1000, 'x')
 		r.await(func() bool { return r.Durable() == end })
-		r.awaitSafe(roundUp(end, pageBytes) + zeroAheadSteps*pageBytes)
+		r.awaitSafe(roundUp(end, zeroUnitSteps*pageBytes) + zeroAheadSteps*pageBytes)
 	}
-	ahead := roundUp(end, pageBytes) + zeroAheadSteps*pageBytes
+	ahead := roundUp(end, zeroUnitSteps*pageBytes) + zeroAheadSteps*pageBytes
 	if got := r.awaitSafe(ahead).safe.Load(); got != ahead {
 		t.Errorf("zeros up to %d for messages up to %d, want %d", got, end, ahead)
 	}
-	for _, tc := range []struct{ bytes, flushes int64 }{{50 << 10, 1}, {60 << 10, 1}, {40 << 10, 2}} { // the last is faster than the zeros
+	for _, tc := range []struct{ bytes, flushes int64 }{{50 << 10, 1}, {60 << 10, 1}, {50 << 10, 2}} { // the last is faster than the zeros
 		before := r.Stats().Completed
 		disk.HoldFlushes()
 		end = r.inFlight(int(tc.bytes), 1)

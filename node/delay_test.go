@@ -1,14 +1,9 @@
 package node_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -20,53 +15,17 @@ import (
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
+	"ringmq/store/vfs/vfstest"
 )
 
 // golden is a directory that a stock broker 5.5.0 has left, on a disk in memory.
 func golden(t *testing.T, name string) vfs.FS {
 	t.Helper()
-	packed, err := os.ReadFile("../store/testdata/golden/" + name + ".tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
 	fsys := memfs.New(1)
-	for files := tar.NewReader(z); ; {
-		head, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return fsys
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if head.Typeflag != tar.TypeReg {
-			continue
-		}
-		b, err := io.ReadAll(files)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, fsys, path.Join("/data", head.Name), b)
-	}
-}
-
-func write(t *testing.T, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	err := fsys.MkdirAll(path.Dir(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := fsys.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.WriteAt(b, 0)
-	if err = errors.Join(err, f.Truncate(int64(len(b))), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	vfstest.EachArchived(t, "../store/testdata/golden/"+name+".tar.gz", func(file string, data []byte) {
+		vfstest.WriteFile(t, fsys, path.Join("/data", file), data)
+	})
+	return fsys
 }
 
 // startAt starts a node on a stock broker's directory, at a time in ms.
@@ -144,7 +103,7 @@ func TestGoldenDelay(t *testing.T) {
 		}
 	}
 	n.Stop()
-	offsets := readFile(t, fsys, "/data/config/delayOffset.json")
+	offsets := string(vfstest.ReadFile(t, fsys, "/data/config/delayOffset.json"))
 	for _, want := range []string{`"1": 2`, `"2": 2`, `"3": 1`, `"4": 1`, `"5": 1`, `"14": 1`, `"18": 3`} {
 		if !strings.Contains(offsets, want) {
 			t.Errorf("%s is not in %s", want, offsets)
@@ -160,24 +119,6 @@ func TestGoldenDelay(t *testing.T) {
 	if got := bodiesOf(c, "DelayT", 1, 5); !slices.Equal(got, []string{"level 5", "level 19", "level 99"}) {
 		t.Errorf("after a restart queue 1 has %q", got)
 	}
-}
-
-func readFile(t *testing.T, fsys vfs.FS, name string) string {
-	t.Helper()
-	f, err := fsys.OpenRead(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // TestGoldenRetry: a message that a stock broker has sent round goes on from there: tries, first topic and id are

@@ -17,6 +17,7 @@ import (
 
 	"ringmq/netio/wire"
 	"ringmq/node/nodetest"
+	"ringmq/store/record"
 )
 
 // exchange is one line of testdata/*.jsonl.gz: what a stock client asked a stock broker
@@ -286,6 +287,10 @@ func (e *exchange) prepare(t *testing.T, c *nodetest.Client) {
 		if e.ans.Code == wire.Success {
 			beat(t, c, "c", group, nil)
 		}
+	case wire.ConsumerSendMsgBack:
+		if e.ans.Code == wire.Success {
+			e.prepareBack(t, c)
+		}
 	case wire.QueryMessage:
 		if e.ans.Code == wire.Success {
 			e.prepareLookUp(t, c, name)
@@ -323,6 +328,31 @@ func (e *exchange) makeTopic(t *testing.T, c *nodetest.Client, name string) {
 	case name == "" || strings.ContainsAny(name, "% .") || name == "broker-a" || name == "SELF_TEST_TOPIC":
 	default:
 		newTopic(t, c, name, "")
+	}
+}
+
+// prepareBack puts a message where the request says that the failed one is.
+func (e *exchange) prepareBack(t *testing.T, c *nodetest.Client) {
+	var h wire.SendBackRequest
+	if err := h.Parse(&e.req); err != nil {
+		t.Fatal(err)
+	}
+	send := func(bytes int64) int64 {
+		ans := c.Send("Failing", 0, strings.Repeat("x", int(bytes)))
+		_, at, err := record.ParseMsgID(string(ans.MsgID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	send(1)
+	if h.Offset == 0 {
+		return
+	}
+	bare := send(1) - 1 // what a record takes without its body
+	send(h.Offset - 2*(bare+1) - bare)
+	if at := send(1); at != h.Offset {
+		t.Fatalf("the message is at %d, want %d", at, h.Offset)
 	}
 }
 

@@ -2,6 +2,7 @@ package delay_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,7 +35,8 @@ type world struct {
 	clock  *nodetest.Clock
 	levels store.Levels
 	async  bool
-	most   int // largest body of a new message; 0: the default
+	keep   int64 // bytes of the log that are kept; 0: all
+	most   int   // largest body of a new message; 0: the default
 
 	store *store.Store
 	table *delay.Table
@@ -58,6 +60,7 @@ func (w *world) open() {
 	var err error
 	w.store, err = store.Open(w.fs, store.Options{
 		Dir: "/data", SegmentBytes: 1 << 20, QueueFileBytes: 6000, FlushSync: !w.async, FlushInterval: time.Hour, FlushThorough: time.Hour,
+		Retention:       store.Retention{MaxBytes: w.keep},
 		MaxMessageBytes: w.most, IndexSlots: 100, IndexEntries: 400, DelayLevels: w.levels, Now: w.clock.Now, Log: slog.New(slog.DiscardHandler),
 		OnMarks: func(store.Marks) {
 			select {
@@ -539,6 +542,40 @@ func TestFullDisk(t *testing.T) {
 	w.run()
 	if got := w.bodies("T"); !slices.Equal(got, want) {
 		t.Errorf("there is room again: %d delivered, want %d, each once", len(got), len(want))
+	}
+}
+
+// TestRemovedBeforeDue: what retention takes away while it waits is lost, and said to be; the level goes on behind it.
+func TestRemovedBeforeDue(t *testing.T) {
+	w := newWorld(t, time.Second, time.Hour)
+	w.close()
+	w.keep = 2 << 20
+	w.open()
+	w.send(w.message(2, "T", "too old"), w.message(2, "T", "too old as well"))
+	filler := w.message(1, "Filler", strings.Repeat("x", 300_000))
+	filler.Topic, filler.QueueID = "Plain", 0
+	for range 20 {
+		w.send(filler)
+	}
+	w.send(w.message(2, "T", "young"))
+	tick := make(chan time.Time)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.store.Retain(ctx, tick)
+	}()
+	nodetest.Until(t, "the log's beginning is removed", func() bool {
+		tick <- w.clock.Now()
+		return w.store.Queue(topic.Schedule, 1).Min() > 0
+	})
+	cancel()
+	<-done
+	w.clock.Advance(2 * time.Hour)
+	w.run()
+	w.want("what is left", "young")
+	if st := w.s.Stats(); st.Dropped != 2 || !strings.Contains(w.log.String(), "removed from the log before they were due") {
+		t.Errorf("stats %+v, log %s", st, w.log.String())
 	}
 }
 

@@ -88,7 +88,7 @@ func inQueue(r *record.Record) bool {
 
 // again is a message that is to be tried once more. The first topic and id that it had stay known.
 func (s *Server) again(r *record.Record) record.Message {
-	props := copyProps(nil, r.Props, func(name string) bool { return name == propWait })
+	props := copyProps(nil, r.Props, func(name []byte) bool { return string(name) == propWait })
 	if _, known := record.Prop(props, propRetryTopic); !known {
 		props = record.AppendProp(props, propRetryTopic, string(r.Topic))
 	}

@@ -23,8 +23,9 @@ type raw struct {
 	count  int
 }
 
-// newRaw connects to a node on the machine's file system, with count sends of size bytes prepared.
-func newRaw(t testing.TB, config map[string]string, count, size int) *raw {
+// newRaw connects to a node on the machine's file system, with count sends of size bytes prepared. more are properties that
+// they have beside the usual ones.
+func newRaw(t testing.TB, config map[string]string, count, size int, more ...string) *raw {
 	t.Helper()
 	keys := map[string]string{"storePathRootDir": t.TempDir(), "mappedFileSizeCommitLog": fmt.Sprint(64 << 20), "mappedFileSizeConsumeQueue": "6000000"}
 	for key, value := range config {
@@ -40,6 +41,7 @@ func newRaw(t testing.TB, config map[string]string, count, size int) *raw {
 	r := &raw{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), count: count}
 	h := nodetest.SendHeader("T", 0)
 	h.Properties = props("KEYS", "k", "UNIQ_KEY", "FD0000000000000000000000000000022D925FFD2B27960F80380000", "WAIT", "true", "TAGS", "a")
+	h.Properties = append(h.Properties, props(more...)...)
 	req := nodetest.NewRequest(wire.SendMessageV2, h, bytes.Repeat([]byte("x"), size))
 	for range count {
 		r.frames = req.Append(r.frames)
@@ -76,19 +78,21 @@ func (r *raw) round(t testing.TB) {
 func TestSendAllocatesNothing(t *testing.T) {
 	const count = 64
 	for _, flush := range []string{"SYNC_FLUSH", "ASYNC_FLUSH"} {
-		t.Run(flush, func(t *testing.T) {
-			r := newRaw(t, map[string]string{"flushDiskType": flush}, count, 1024)
-			for range 20 {
-				r.round(t) // buffers grow to their size
-			}
-			least := math.Inf(1) // on a busy machine the rounds fall apart into more batches, each with a few
-			for range 5 {
-				least = min(least, testing.AllocsPerRun(20, func() { r.round(t) })/count)
-			}
-			if least > 0.2 {
-				t.Errorf("%.2f allocations per message", least)
-			}
-		})
+		for _, level := range []string{"0", "18"} {
+			t.Run(flush+"/delay="+level, func(t *testing.T) {
+				r := newRaw(t, map[string]string{"flushDiskType": flush}, count, 1024, "DELAY", level)
+				for range 20 {
+					r.round(t) // buffers grow to their size
+				}
+				least := math.Inf(1) // on a busy machine the rounds fall apart into more batches, each with a few
+				for range 5 {
+					least = min(least, testing.AllocsPerRun(20, func() { r.round(t) })/count)
+				}
+				if least > 0.2 {
+					t.Errorf("%.2f allocations per message", least)
+				}
+			})
+		}
 	}
 }
 
@@ -96,16 +100,18 @@ func TestSendAllocatesNothing(t *testing.T) {
 func BenchmarkSend(b *testing.B) {
 	for _, flush := range []string{"SYNC_FLUSH", "ASYNC_FLUSH"} {
 		for _, size := range []int{128, 1024} {
-			b.Run(fmt.Sprintf("size=%d/flush=%s/inflight=64", size, flush), func(b *testing.B) {
-				const count = 64
-				r := newRaw(b, map[string]string{"flushDiskType": flush}, count, size)
-				b.SetBytes(int64(size * count))
-				b.ReportAllocs()
-				for b.Loop() {
-					r.round(b)
-				}
-				b.ReportMetric(float64(b.N)*count/b.Elapsed().Seconds(), "msgs/s")
-			})
+			for _, level := range []string{"0", "18"} {
+				b.Run(fmt.Sprintf("size=%d/flush=%s/delay=%s/inflight=64", size, flush, level), func(b *testing.B) {
+					const count = 64
+					r := newRaw(b, map[string]string{"flushDiskType": flush}, count, size, "DELAY", level)
+					b.SetBytes(int64(size * count))
+					b.ReportAllocs()
+					for b.Loop() {
+						r.round(b)
+					}
+					b.ReportMetric(float64(b.N)*count/b.Elapsed().Seconds(), "msgs/s")
+				})
+			}
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 // setOnDelay tells whether the broker sets a property of a message that waits, or takes it away: a delay level
 // counts more than a time (stock broker 5.5.0).
-func setOnDelay(name string) bool {
-	switch name {
+func setOnDelay(name []byte) bool {
+	switch string(name) {
 	case propDelay, propRealTopic, propRealQueue, propTimerSec, propTimerMs, propTimerDeliver:
 		return true
 	}
@@ -35,7 +35,7 @@ func (s *Server) delayed(m *record.Message, level int, arena []byte) []byte {
 // undelayed makes a message that goes to the dead letter topic say so, as the stock broker 5.5.0 does.
 func undelayed(m *record.Message, arena []byte) []byte {
 	from := len(arena)
-	arena = copyProps(arena, m.Props, func(name string) bool { return name == propDelay })
+	arena = copyProps(arena, m.Props, func(name []byte) bool { return string(name) == propDelay })
 	arena = appendNumber(arena, propDelay, -1)
 	m.Props = arena[from:]
 	return arena

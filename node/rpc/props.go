@@ -119,8 +119,8 @@ func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) [
 }
 
 // setOnSend tells whether the broker sets a property of each single message, or does not take it over.
-func setOnSend(name string) bool {
-	switch name {
+func setOnSend(name []byte) bool {
+	switch string(name) {
 	case propPopCheck, propRegion, propTrace, propCluster:
 		return true
 	}
@@ -128,9 +128,9 @@ func setOnSend(name string) bool {
 }
 
 // copyProps appends props to dst, without those that dropped names.
-func copyProps(dst, props []byte, dropped func(name string) bool) []byte {
+func copyProps(dst, props []byte, dropped func(name []byte) bool) []byte {
 	for name, value := range record.Props(props) {
-		if !dropped(string(name)) {
+		if !dropped(name) {
 			dst = append(dst, name...)
 			dst = append(dst, 0x01)
 			dst = append(dst, value...)

@@ -43,7 +43,7 @@ func main() {
 	if *bare != "" {
 		exit(serveBare(*bare, *dir))
 	}
-	c := comparison{bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	c := comparison{bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
 	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
 }
 
@@ -59,7 +59,9 @@ type comparison struct {
 	bin          string
 	port         int
 	topicCount   int
-	segmentBytes int  // of the log, in the rows where segments are used again
+	segmentBytes int   // of the log, in the rows where segments are used again
+	dueCount     int64 // messages that are due at once
+	dueAfter     time.Duration
 	firstMessage bool // a node counts as started once it has answered a send
 	load         load.Send
 }

@@ -28,6 +28,8 @@ var rows = []row{
 	{"cpu", "server CPU per message, SYNC / bare gnet and group commit", "<= 1.3", comparison.cpu},
 	{"device", "bytes to the device per record byte, SYNC, recycled segments", "<= 1.3", comparison.deviceBytes},
 	{"fresh", "first fill of a directory / recycled segments, SYNC", ">= 0.65", comparison.fresh},
+	{"delayed", "sends with a delay level / plain ones, SYNC", ">= 0.8", comparison.delayed},
+	{"due", "p99 of plain sends while 100,000 messages are due at once / without, SYNC", "<= 1.5", comparison.due},
 	{"topics", "5,000 topics x 8 queues / one topic, SYNC", ">= 0.85", comparison.topics},
 }
 
@@ -268,4 +270,56 @@ func (c comparison) topics(dir string) (held float64, figures string, err error)
 		return err
 	})
 	return held, figures, err
+}
+
+func (c comparison) delayed(dir string) (float64, string, error) {
+	plain, err := c.rate(dir, "SYNC_FLUSH")
+	if err != nil {
+		return 0, "", err
+	}
+	c.load.Level = 18 // in two hours
+	delayed, err := c.rate(dir, "SYNC_FLUSH")
+	return delayed / plain, fmt.Sprintf("plain %.0f/s, delayed %.0f/s", plain, delayed), err
+}
+
+// due stops a node with messages that are due when it is started again.
+func (c comparison) due(dir string) (held float64, figures string, err error) {
+	settings := []string{"messageDelayLevel=" + c.dueAfter.String()}
+	one := c.load
+	one.Conns, one.InFlight, one.Warm = 8, 1, 0 // one after the other: what waits is not the senders' own queue
+	dir, err = os.MkdirTemp(dir, "node")
+	if err != nil {
+		return 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	s, err := c.startNode(dir, "SYNC_FLUSH", settings...)
+	if err != nil {
+		return 0, "", err
+	}
+	alone, err := c.run(s, one)
+	delayed := c.load
+	delayed.Level, delayed.Warm, delayed.For = 1, 0, time.Second
+	count := int64(0)
+	for began := time.Now(); err == nil && count < c.dueCount && time.Since(began) < c.dueAfter/2; {
+		var r load.Result
+		r, err = c.run(s, delayed)
+		count += r.OK
+	}
+	stopped := time.Now()
+	s.stop()
+	if err != nil {
+		return 0, "", err
+	}
+	time.Sleep(time.Until(stopped.Add(c.dueAfter)))
+	if s, err = c.startNode(dir, "SYNC_FLUSH", settings...); err != nil {
+		return 0, "", err
+	}
+	defer s.stop()
+	beside, err := c.run(s, one)
+	if err != nil {
+		return 0, "", err
+	}
+	delivered, err := s.number("ringmq_delay_delivered_total")
+	figures = fmt.Sprintf("p99 alone %v, beside %.0f of %d due %v", alone.P99().Round(time.Microsecond), delivered, count, beside.P99().Round(time.Microsecond))
+	return float64(beside.P99()) / float64(alone.P99()), figures, err
 }

@@ -28,6 +28,7 @@ type Send struct {
 	Conns    int           // connections
 	InFlight int           // requests under way on each
 	Bytes    int           // body of one message
+	Level    int           // delay level of the messages, 0 for none
 	Warm     time.Duration // not counted
 	For      time.Duration // counted, after Warm
 }
@@ -181,6 +182,9 @@ func (s Send) requests(id int) func(dst []byte, opaque int32) []byte {
 	h := wire.SendRequest{
 		ProducerGroup: []byte(s.Group), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: int32(s.Queues),
 		BornTimestamp: time.Now().UnixMilli(), Properties: []byte("TAGS\x01load\x02"),
+	}
+	if s.Level > 0 {
+		h.Properties = fmt.Appendf(h.Properties, "DELAY\x01%d\x02", s.Level)
 	}
 	return func(dst []byte, opaque int32) []byte {
 		at++

@@ -10,7 +10,8 @@
 //	              `-- delayOffset.json: delivered and durable
 //
 // One goroutine (schedule.go) copies what is due to its own topic (deliver.go) in batches, of which two may be
-// on their way to the disk: a flood of due messages fills neither the log's staging nor its flushes. What is
+// on their way to the disk: a flood of due messages does not fill the log's staging, and makes no flush larger than by
+// these. What is
 // pending takes no memory; table.go keeps how far each level is.
 //
 // Times are those of the machine's clock; level.go tells what happens when it is set.

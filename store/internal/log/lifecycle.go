@@ -68,7 +68,7 @@ func (l *Log) Close() error {
 	var errs []error
 	if l.next != nil {
 		l.next.shared.Release()
-		errs = append(errs, l.cfg.FS.Remove(l.next.name()))
+		errs = append(errs, l.removeUnused(l.next))
 		l.next = nil
 	}
 	if l.spare != nil {
@@ -94,4 +94,14 @@ func (l *Log) refuse(why error) {
 	defer l.mu.Unlock()
 	l.refusal.Store(&why)
 	l.pieces, l.pending, l.hurry = nil, 0, false
+}
+
+// removeUnused removes a prepared segment. What a recycled one holds is gone for good when it returns: a stock
+// broker that starts after a power cut would begin a file with that behind it.
+func (l *Log) removeUnused(g *segment) error {
+	err := l.cfg.FS.Remove(g.name())
+	if err == nil && g.recycled {
+		err = l.cfg.FS.SyncDir(g.dir)
+	}
+	return err
 }

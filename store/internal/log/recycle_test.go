@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -72,7 +73,9 @@ func (w *retained) live(k, records int) (cut bool, err error) {
 		w.story(r, records)
 		w.end = max(w.end, r.Durable())
 		w.recycled += r.Stats().Recycled
-		err = r.drain()
+		if err = r.drain(); err == nil {
+			w.end = r.Durable()
+		}
 		if closed := r.Close(); err == nil && closed == nil && !power.IsCut() {
 			return false, w.checkZeros()
 		}
@@ -217,8 +220,8 @@ func (w *retained) body() []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "%08d", w.serial), size/8)
 }
 
-// checkZeros is the promise of a clean stop: nothing but zeros follow the log in the file where it ends.
-// The one behind, whose first page is zeros, may come back in a power cut.
+// checkZeros is the promise of a clean stop: nothing but zeros follow the log in the file where it ends, and
+// in one behind it, which may come back in a power cut.
 func (w *retained) checkZeros() error {
 	disk := w.disk.AfterCrash(w.rng, 0)
 	base := w.end / w.segment * w.segment
@@ -236,10 +239,32 @@ func (w *retained) checkZeros() error {
 		at += r.Size
 	}
 	if r := (record.Record{}); errors.Is(record.Verify(b[at:], base+int64(at), &r), record.ErrBlank) {
-		return nil
+		at = len(b)
 	}
 	if n := lastNonZero(b[at:]); n > 0 {
 		return fmt.Errorf("segment %d: %d bytes follow its end at %d after a clean stop", base, n, at)
+	}
+	return w.checkBehind(disk, base+w.segment)
+}
+
+// checkBehind looks at the file that was prepared behind the one where the log ends.
+func (w *retained) checkBehind(disk *memfs.FS, base int64) error {
+	for _, dir := range w.dirs {
+		f, err := disk.OpenRead(path.Join(dir, segmentName(base)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		b := make([]byte, w.segment)
+		if _, err := f.ReadAt(b, 0); err != nil {
+			return err
+		}
+		if n := lastNonZero(b); n > 0 {
+			return fmt.Errorf("segment %d, which nothing was written to, comes back after a clean stop with %d bytes", base, n)
+		}
 	}
 	return nil
 }
@@ -298,7 +323,7 @@ func TestRecycleSyncs(t *testing.T) {
 		}
 		maps.Copy(sites, w.sites)
 	}
-	for _, site := range []string{"log.(*remover).shrink:syncdir", "log.(*Log).takeRecycled:sync", "log.(*Log).zeroRest:sync"} {
+	for _, site := range []string{"log.(*remover).shrink:syncdir", "log.(*Log).takeRecycled:sync", "log.(*Log).zeroRest:sync", "log.(*Log).removeUnused:syncdir"} {
 		t.Run(site, func(t *testing.T) {
 			t.Parallel()
 			if !sites[site] {

@@ -115,7 +115,7 @@ func (w *tornWorld) tryOpen(dir string) (*store.Store, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	return store.Open(osfs.New(osfs.Options{IOEngine: w.e.ask, Log: quiet}), store.Options{
 		Dir: dir, SegmentBytes: tornSegmentBytes, QueueFileBytes: 2000, FlushSync: true, StagingBytes: 64 << 10,
-		MaxMessageBytes: 1 << 10, Log: quiet,
+		MaxMessageBytes: 1 << 10, Log: quiet, IndexSlots: 1000, IndexEntries: 1000, // small: each case copies the directory
 		OnMarks: func(store.Marks) { w.tell() }, OnFail: func(error) { w.tell() },
 	})
 }

@@ -75,14 +75,18 @@ func TryStart(t testing.TB, s Setup) (*Node, error) {
 	}
 	log := slog.New(slog.NewTextHandler(n.Log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for try := 0; ; try++ {
-		n.Config = configure(t, FreePort(t), s.Config)
+		port, err := freePort(false)
+		if err != nil {
+			return n, err
+		}
+		n.Config = configure(t, port, s.Config)
 		o := node.Options{Config: n.Config, FS: n.FS, Clock: n.Clock, Log: log, MemoryBytes: s.MemoryBytes}
 		if s.RealTime {
 			o.Clock = nil
 		}
 		running, err := node.Start(o)
 		if errors.Is(err, syscall.EADDRINUSE) && try < 5 {
-			continue // another process took one of the ports in between
+			continue // another test took one of the ports in between
 		}
 		n.Node = running
 		return n, err

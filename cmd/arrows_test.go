@@ -47,6 +47,8 @@ var rooms = []room{
 	{"node/group", slices.Concat(words, disk), nil},
 	{"node/offset", slices.Concat(words, disk), nil},
 	{"node/filter", nil, nil},
+	{"node/cgroup", nil, nil},
+	{"node/doctor", []string{"node/cgroup", "uring"}, []string{"golang.org/x/sys"}},
 	{"node/config", slices.Concat(lower, tables), []string{"github.com/magiconair/properties", "golang.org/x/sys"}},
 	{"node/metrics", slices.Concat(lower, tables), []string{"github.com/VictoriaMetrics/metrics"}},
 	{"node/admin", slices.Concat(lower, tables), []string{"github.com/VictoriaMetrics/metrics"}},

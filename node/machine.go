@@ -3,12 +3,10 @@ package node
 import (
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"ringmq/netio"
+	"ringmq/node/cgroup"
 )
 
 // memoryBytes is the memory that this process may use: the machine's, or what its control groups leave of it. Where
@@ -19,34 +17,8 @@ func memoryBytes(log *slog.Logger) int64 {
 		log.Warn("node: the size of the memory is unknown, assuming 1 GiB", "error", err)
 		return 1 << 30
 	}
-	return min(int64(info.Totalram)*int64(info.Unit), cgroupBytes("/"))
-}
-
-// cgroupBytes is the lowest memory.max among the control groups (version 2) of this process, or a very large number
-// where there is none. root is where /proc and /sys hang.
-func cgroupBytes(root string) int64 {
-	const none = 1 << 62
-	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return none
-	}
-	_, group, ok := strings.Cut(string(text), "0::/") // other lines are of version 1
-	if !ok {
-		return none
-	}
-	group, _, _ = strings.Cut(group, "\n")
-	least := int64(none)
-	for dir := filepath.Join("/", group); ; dir = filepath.Dir(dir) {
-		text, err := os.ReadFile(filepath.Join(root, "sys/fs/cgroup", dir, "memory.max"))
-		if err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil { // else it is "max"
-				least = min(least, n)
-			}
-		}
-		if dir == "/" {
-			return least
-		}
-	}
+	limit, _ := cgroup.Limits(os.DirFS("/"))
+	return min(int64(info.Totalram)*int64(info.Unit), limit)
 }
 
 // spareFiles is how many descriptors are left to what is not a connection: 1024 queue files that the store keeps open,

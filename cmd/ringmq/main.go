@@ -69,7 +69,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), storeCommand(), versionCommand())
+	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), storeCommand(), doctorCommand(), versionCommand())
 	return root
 }
 

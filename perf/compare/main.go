@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -39,11 +40,12 @@ func main() {
 	port := flag.Int("port", 21911, "port of the servers under test; a node takes the ones 2 before, 2 and 4 after it as well")
 	chosen := flag.String("rows", strings.Join(names, ","), "rows of the table")
 	bare := flag.String("bare", "", "be the bare server at this address, on -dir (used by the command itself)")
+	pulls := flag.String("pulls", "", "with -bare: serve pulls of these records")
 	flag.Parse()
 	if *bare != "" {
-		exit(serveBare(*bare, *dir))
+		exit(serveBare(*bare, *dir, *pulls))
 	}
-	c := comparison{bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
 	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
 }
 
@@ -56,6 +58,7 @@ func exit(err error) {
 }
 
 type comparison struct {
+	ctx          context.Context
 	bin          string
 	port         int
 	topicCount   int
@@ -103,16 +106,33 @@ func (c comparison) table(out io.Writer, dir string, rounds int, names []string)
 }
 
 // serveBare is the other process of a comparison; it ends at SIGTERM.
-func serveBare(addr, dir string) error {
+func serveBare(addr, dir, pulls string) error {
+	if pulls != "" {
+		layout, err := parseLayout(pulls)
+		if err != nil {
+			return err
+		}
+		p, err := floor.NewPull(dir, layout)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		atTerm(p.Stop)
+		return p.Run(addr)
+	}
 	s, err := floor.NewServer(dir, 256<<20)
 	if err != nil {
 		return err
 	}
+	atTerm(s.Stop)
+	return s.Run(addr, 1)
+}
+
+func atTerm(stop func()) {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM, os.Interrupt)
 	go func() {
 		<-term
-		s.Stop()
+		stop()
 	}()
-	return s.Run(addr, 1)
 }

@@ -81,13 +81,16 @@ func (c comparison) startBare(dir string) (*server, error) {
 		return nil, err
 	}
 	s := &server{addr: fmt.Sprint("127.0.0.1:", c.port)}
-	return s, s.start(exec.Command(self, "-bare", s.addr, "-dir", dir), func() error {
-		conn, err := remoting.Dial(context.Background(), s.addr, remoting.Options{})
-		if err == nil {
-			err = conn.Close()
-		}
-		return err
-	})
+	return s, s.start(exec.Command(self, "-bare", s.addr, "-dir", dir), s.dial)
+}
+
+// dial tells whether somebody listens.
+func (s *server) dial() error {
+	conn, err := remoting.Dial(context.Background(), s.addr, remoting.Options{})
+	if err == nil {
+		err = conn.Close()
+	}
+	return err
 }
 
 // start polls until up returns nil; a server that does not come up is ended.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -31,6 +30,9 @@ var rows = []row{
 	{"delayed", "sends with a delay level / plain ones, SYNC", ">= 0.8", comparison.delayed},
 	{"due", "p99 of plain sends while 100,000 messages are due at once / without, SYNC", "<= 1.5", comparison.due},
 	{"topics", "5,000 topics x 8 queues / one topic, SYNC", ">= 0.85", comparison.topics},
+	{"pull", "catch-up, 1 KiB, 32 in a pull, 8 connections / bare writev", ">= 0.8", comparison.pullSmall},
+	{"pull16", "the same with 16 KiB, a pull's 256 KiB / bare sendfile", ">= 0.85", comparison.pullLarge},
+	{"pullcpu", "server CPU per pulled message of 1 KiB, µs", "<= 1.0", comparison.pullCPU},
 }
 
 // recordBytes is what a stored record takes beyond its body in this load: 91 fixed bytes, topic and properties.
@@ -39,7 +41,7 @@ const recordBytes = 250
 // run loads a server and returns what it answered.
 func (c comparison) run(s *server, l load.Send) (load.Result, error) {
 	l.Addr = s.addr
-	r, err := l.Run(context.Background())
+	r, err := l.Run(c.ctx)
 	if err == nil && len(r.Refused) > 0 {
 		err = fmt.Errorf("refused %v", r.Refused)
 	}

@@ -1,9 +1,7 @@
 package delay
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,7 +58,7 @@ func Load(fsys vfs.FS, path string, now func() time.Time, log *slog.Logger) (*Ta
 		return wire.Unmarshal(b, &f)
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("delay: %w%s", err, remedy(err))
+		return nil, fmt.Errorf("delay: %w", sidefile.Remedy(err, ": all delayed messages that the log still has are then delivered again"))
 	}
 	if backup {
 		log.Warn("delayed messages: the file of offsets is missing or damaged, read its backup", "path", path)
@@ -70,14 +68,6 @@ func Load(fsys vfs.FS, path string, now func() time.Time, log *slog.Logger) (*Ta
 		t.done = map[int]int64{}
 	}
 	return t, nil
-}
-
-// remedy tells what an operator can do about files that cannot be used.
-func remedy(err error) string {
-	if errors.Is(err, sidefile.ErrBroken) {
-		return "; repair one of them, or move both away: all delayed messages that the log still has are then delivered again"
-	}
-	return ""
 }
 
 // get returns the offset of a level, 0 if none is known.
@@ -132,11 +122,7 @@ func (t *Table) Persist(durable int64) error {
 	version := t.version
 	version.Counter++
 	version.Timestamp = t.now().UnixMilli()
-	b, err := encode(file{version, offsets})
-	if err == nil {
-		err = sidefile.Write(t.fsys, t.path, b)
-	}
-	if err != nil {
+	if err := sidefile.WriteJSON(t.fsys, t.path, file{version, offsets}); err != nil {
 		t.giveBack()
 		return fmt.Errorf("delay: persist %s: %w", t.path, err)
 	}
@@ -159,31 +145,7 @@ func (t *Table) giveBack() {
 	t.changed = true
 }
 
-func encode(f file) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", "\t")
-	err := e.Encode(f)
-	return b.Bytes(), err
-}
-
-// Run persists the table at each tick until ctx ends. Errors are logged, one line for each change of heart, and
-// the next tick tries again.
+// Run persists the table at each tick until ctx ends.
 func (t *Table) Run(ctx context.Context, tick <-chan time.Time, durable func() int64) {
-	failing := false
-	for {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return
-		}
-		err := t.Persist(durable())
-		switch {
-		case err != nil && !failing:
-			t.log.Error("the offsets of delayed messages are not being persisted", "error", err)
-		case err == nil && failing:
-			t.log.Info("the offsets of delayed messages are being persisted again", "path", t.path)
-		}
-		failing = err != nil
-	}
+	sidefile.Keep(ctx, tick, t.log, "the offsets of delayed messages", func() error { return t.Persist(durable()) })
 }

@@ -145,7 +145,7 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("group: %w", sidefile.Remedy(err, "groups"))
+		return nil, fmt.Errorf("group: %w", sidefile.Remedy(err, " to start without groups"))
 	}
 	if backup {
 		t.opts.Log.Warn("groups: the file is missing or damaged, read its backup", "path", t.path)

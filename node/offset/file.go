@@ -52,7 +52,7 @@ func Load(fsys vfs.FS, path string, o Options) (*Table, error) {
 		return wire.Unmarshal(b, &f)
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("offset: %w", sidefile.Remedy(err, "consumer offsets"))
+		return nil, fmt.Errorf("offset: %w", sidefile.Remedy(err, " to start without consumer offsets"))
 	}
 	if backup {
 		o.Log.Warn("consumer offsets: the file is missing or damaged, read its backup", "path", path)

@@ -60,7 +60,7 @@ func (t *Table) read() (*state, error) {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("topic: %w", sidefile.Remedy(err, "topics"))
+		return nil, fmt.Errorf("topic: %w", sidefile.Remedy(err, " to start without topics"))
 	}
 	if backup {
 		t.opts.Log.Warn("topics: the file is missing or damaged, read its backup", "path", t.path)

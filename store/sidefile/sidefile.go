@@ -117,13 +117,13 @@ func Read(fsys vfs.FS, name string, valid func([]byte) error) (data []byte, used
 	return backup, true, nil
 }
 
-// Remedy adds to an ErrBroken of Read what an operator can do about it; contents names what the file held.
-// Other errors are returned as they are.
-func Remedy(err error, contents string) error {
+// Remedy adds to an ErrBroken of Read what an operator can do about it; then is what follows if neither file is
+// there, the end of a sentence such as " to start without topics". Other errors are returned as they are.
+func Remedy(err error, then string) error {
 	if !errors.Is(err, ErrBroken) {
 		return err
 	}
-	return fmt.Errorf("%w; repair one of them, or move both away to start without %s", err, contents)
+	return fmt.Errorf("%w; repair one of them, or move both away%s", err, then)
 }
 
 // load returns usable contents, or in bad why they are not; neither means that there is no such file.

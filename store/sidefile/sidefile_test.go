@@ -231,10 +231,10 @@ func TestRemedy(t *testing.T) {
 	d := newDisk(t, 1)
 	put(t, d, name, "torn")
 	_, _, err := Read(d, name, valid)
-	if got := Remedy(err, "topics"); !errors.Is(got, ErrBroken) || !strings.HasSuffix(got.Error(), "or move both away to start without topics") {
+	if got := Remedy(err, " to start without topics"); !errors.Is(got, ErrBroken) || !strings.HasSuffix(got.Error(), "or move both away to start without topics") {
 		t.Errorf("%v", got)
 	}
-	if got := Remedy(fs.ErrPermission, "topics"); got != fs.ErrPermission {
+	if got := Remedy(fs.ErrPermission, " to start without topics"); got != fs.ErrPermission {
 		t.Errorf("%v", got)
 	}
 }

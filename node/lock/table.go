@@ -1,7 +1,7 @@
 // Package lock knows which client of a consumer group may handle which queue right now: the locks that
 // orderly consumers ask for (LOCK_BATCH_MQ, 41) and give back (42).
 //
-//	group, queue --> lock: client id, when it was last asked for
+//	group --> queue --> lock: client id, when it was last asked for
 //	client id    --> its locks, and how many connections it was heard on
 //	connection   --> the client ids that were heard on it
 //
@@ -51,8 +51,8 @@ type Table struct {
 
 	// mu guards what follows. Leaf lock: map work only.
 	mu      sync.Mutex
-	locks   map[place]*held
-	groups  map[string]int // how many locks a group has
+	groups  map[string]*group // with a lock at least
+	count   int               // locks of all groups
 	clients map[string]*client
 	conns   map[Conn]map[string]*client // who was heard there, by client id
 	bytes   int64                       // about what the maps take
@@ -63,6 +63,11 @@ type Table struct {
 type place struct {
 	group string
 	queue wire.MessageQueue
+}
+
+// group is the locks of one consumer group.
+type group struct {
+	locks map[wire.MessageQueue]*held
 }
 
 // held is one lock.
@@ -81,7 +86,7 @@ type client struct {
 // New returns an empty Table.
 func New(o Options) *Table {
 	o.Fill()
-	return &Table{opts: o, locks: map[place]*held{}, groups: map[string]int{}, clients: map[string]*client{}, conns: map[Conn]map[string]*client{}}
+	return &Table{opts: o, groups: map[string]*group{}, clients: map[string]*client{}, conns: map[Conn]map[string]*client{}}
 }
 
 // What the maps take for one entry, beside the texts.
@@ -156,15 +161,23 @@ func (t *Table) Lock(conn Conn, id, group string, queues []wire.MessageQueue) (g
 
 // lockLocked tells whether c holds the place afterwards.
 func (t *Table) lockLocked(c *client, p place, now time.Time) (bool, error) {
-	h := t.locks[p]
+	g := t.groups[p.group]
+	var h *held
+	if g != nil {
+		h = g.locks[p.queue]
+	}
 	if h == nil {
 		if t.bytes+p.bytes() > t.opts.MaxBytes {
-			return false, fmt.Errorf("%w: %d locks use %d bytes of %d", ErrFull, len(t.locks), t.bytes, t.opts.MaxBytes)
+			return false, fmt.Errorf("%w: %d locks use %d bytes of %d", ErrFull, t.count, t.bytes, t.opts.MaxBytes)
 		}
 		t.bytes += p.bytes()
+		t.count++
 		h = &held{by: c}
-		t.locks[p] = h
-		t.groups[p.group]++
+		if g == nil {
+			g = &group{locks: map[wire.MessageQueue]*held{}}
+			t.groups[p.group] = g
+		}
+		g.locks[p.queue] = h
 		c.places[p] = struct{}{}
 	}
 	if h.by != c {
@@ -212,10 +225,12 @@ func (t *Table) releaseLocked(c *client, p place) {
 		return
 	}
 	delete(c.places, p)
-	delete(t.locks, p)
-	if t.groups[p.group]--; t.groups[p.group] == 0 {
+	g := t.groups[p.group]
+	delete(g.locks, p.queue)
+	if len(g.locks) == 0 {
 		delete(t.groups, p.group)
 	}
+	t.count--
 	t.bytes -= p.bytes()
 }
 
@@ -236,18 +251,21 @@ func (t *Table) Gone(conn Conn) {
 	delete(t.conns, conn)
 }
 
-// Orderly tells whether a group consumes in order: some client of it holds a lock whose time is not over.
+// Orderly tells whether a group consumes in order: some client of it holds a lock whose time is not over. Locks
+// whose time is over are taken away as they are met, so that none is looked at twice.
 func (t *Table) Orderly(group string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.groups[group] == 0 {
+	g := t.groups[group]
+	if g == nil {
 		return false
 	}
 	now := t.opts.Now()
-	for p, h := range t.locks {
-		if p.group == group && now.Sub(h.asked) <= t.opts.Live {
+	for q, h := range g.locks {
+		if now.Sub(h.asked) <= t.opts.Live {
 			return true
 		}
+		t.releaseLocked(h.by, place{group, q})
 	}
 	return false
 }
@@ -257,5 +275,5 @@ func (t *Table) Orderly(group string) bool {
 func (t *Table) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.locks)
+	return t.count
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,34 @@ func TestOneHolder(t *testing.T) {
 	other := wire.MessageQueue{BrokerName: "b2", QueueID: 0, Topic: "T"}
 	if got, err := w.Lock("2", "b", "G", []wire.MessageQueue{other}); err != nil || len(got) != 1 {
 		t.Errorf("a queue of another broker: %v, %v", got, err)
+	}
+}
+
+// TestOrderly: each message that a group sends to its retry topic asks whether the group consumes in order. Others'
+// locks are none of its business, and locks that are over do not stay in the way.
+func TestOrderly(t *testing.T) {
+	w := newWorld(t, Options{})
+	if w.Orderly("G") {
+		t.Error("orderly without a lock")
+	}
+	w.lock("1", "a", 0, 1, 2)
+	if !w.Orderly("G") || w.Orderly("Other") {
+		t.Errorf("orderly: G %v, Other %v", w.Orderly("G"), w.Orderly("Other"))
+	}
+	w.now = w.now.Add(time.Minute)
+	w.lock("1", "a", 3)
+	w.now = w.now.Add(time.Second)
+	if !w.Orderly("G") {
+		t.Error("one lock of four is not over")
+	}
+	w.now = w.now.Add(time.Minute)
+	if w.Orderly("G") || w.Len() != 0 {
+		t.Errorf("orderly, %d locks, and all are over", w.Len())
+	}
+	w.wantLock("1", "a", []int32{0}, []int32{0})
+	w.Unlock("a", "G", queues(0))
+	if w.Orderly("G") {
+		t.Error("orderly, and all was given back")
 	}
 }
 
@@ -216,6 +245,16 @@ func (m *model) gone(conn string) {
 	}
 }
 
+// live counts the locks of a group whose time is not over.
+func (m *model) live(group string) (n int) {
+	for at, l := range m.locks {
+		if strings.HasPrefix(at, group+"/") && m.now.Sub(l.asked) <= time.Minute {
+			n++
+		}
+	}
+	return n
+}
+
 // FuzzTable: the table may be slower than a map, never different from it, and is empty in the end.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 0, 16, 3, 0, 0, 1, 0, 0, 1, 1})
@@ -227,7 +266,7 @@ func FuzzTable(f *testing.F) {
 			conn, id := fmt.Sprint(prog[1]%4), fmt.Sprint(prog[2]%3)
 			group, q := fmt.Sprint(prog[3]>>4%2), int32(prog[3]%4)
 			at := fmt.Sprint(group, "/", q)
-			switch prog[0] % 6 {
+			switch prog[0] % 7 {
 			case 0:
 				got, err := w.Lock(conn, id, group, queues(q))
 				if want := m.lock(conn, id, at); err != nil || (len(got) == 1) != want {
@@ -254,16 +293,20 @@ func FuzzTable(f *testing.F) {
 			case 5:
 				w.now = w.now.Add(time.Duration(prog[3]) * time.Second)
 				m.now = w.now
+			case 6:
+				if got, want := w.Orderly(group), m.live(group) > 0; got != want {
+					t.Fatalf("group %s is orderly: %v, want %v", group, got, want)
+				}
 			}
-			if w.Len() != len(m.locks) {
-				t.Fatalf("%d locks, want %d", w.Len(), len(m.locks))
+			if least := m.live("0") + m.live("1"); w.Len() < least || w.Len() > len(m.locks) {
+				t.Fatalf("%d locks, want %d, and up to %d with those whose time is over", w.Len(), least, len(m.locks))
 			}
 		}
 		for conn := range 4 {
 			w.Gone(fmt.Sprint(conn))
 		}
-		if w.bytes != 0 || len(w.locks)+len(w.clients)+len(w.conns) != 0 {
-			t.Errorf("left: %d bytes, %d locks, %d clients, %d connections", w.bytes, len(w.locks), len(w.clients), len(w.conns))
+		if w.bytes != 0 || w.count+len(w.groups)+len(w.clients)+len(w.conns) != 0 {
+			t.Errorf("left: %d bytes, %d locks, %d clients, %d connections", w.bytes, w.count, len(w.clients), len(w.conns))
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"path"
 	"strconv"
+
+	"ringmq/store/internal/filename"
 )
 
 // A ConsumeQueueExt holds what does not fit an entry (stock broker 5.5.0, enableConsumeQueueExt). The
@@ -33,7 +35,7 @@ func (d *Dir) extTags(q queueKey, address int64) (int64, error) {
 	}
 	at := address - math.MinInt64
 	for i := len(names) - 1; i >= 0; i-- {
-		base, err := parseName(names[i])
+		base, err := filename.Base(names[i])
 		if err != nil || base > at {
 			continue
 		}

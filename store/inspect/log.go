@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/internal/mark"
 	"ringmq/store/record"
 )
@@ -45,7 +46,7 @@ func (d *Dir) listLog() error {
 				d.oddFiles = append(d.oddFiles, verdict(d.rel(file), Damaged, Unreadable, "%v", err))
 			case info.Dir: // as stock brokers do
 			default:
-				base, err := parseName(name)
+				base, err := filename.Base(name)
 				if err != nil {
 					d.oddFiles = append(d.oddFiles, verdict(d.rel(file), Damaged, Stray, "no file of a log, and no store opens beside it: move it away"))
 					continue
@@ -101,15 +102,6 @@ func (d *Dir) dropOddLengths(sizes []int64) {
 		}
 	}
 	d.logs = kept
-}
-
-// parseName returns the base that a file's name says.
-func parseName(name string) (int64, error) {
-	n, err := strconv.ParseInt(name, 10, 64)
-	if err != nil || n < 0 || len(name) != 20 {
-		return 0, fmt.Errorf("inspect: file %q: want a name of 20 digits", name)
-	}
-	return n, nil
 }
 
 // walker opens one file of the log.
@@ -246,8 +238,8 @@ func (d *Dir) judgeLog(all []walked, st state) logVerdict {
 			v.damaged, stop = true, i
 			v.end = want
 			v.beyond += s.records
-			v.verdicts = append(v.verdicts, verdict(path.Join(path.Dir(d.rel(s.file.name)), fmt.Sprintf("%020d", want)), Damaged, MissingFile,
-				"the file is missing before %020d: restore it from a copy", s.file.base).at(want))
+			v.verdicts = append(v.verdicts, verdict(path.Join(path.Dir(d.rel(s.file.name)), filename.Of(want)), Damaged, MissingFile,
+				"the file is missing before %s: restore it from a copy", filename.Of(s.file.base)).at(want))
 			continue
 		}
 		if v.end = s.end; !s.full {
@@ -277,7 +269,7 @@ func (d *Dir) judgeLog(all []walked, st state) logVerdict {
 		}
 	}
 	if stop < 0 && !v.damaged && len(all) > 0 && mark.Damaged(v.end, st.trusted, st.durable, 0) {
-		v.add(verdict(d.rel(path.Join(path.Dir(all[len(all)-1].file.name), fmt.Sprintf("%020d", v.end))), Damaged, Damage,
+		v.add(verdict(d.rel(path.Join(path.Dir(all[len(all)-1].file.name), filename.Of(v.end))), Damaged, Damage,
 			"the file is missing: the log was on the disk up to %d, and its last file ends at %d", st.durable, v.end).at(v.end))
 	}
 	return v

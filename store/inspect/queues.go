@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"ringmq/store/internal/derive/queue"
+	"ringmq/store/internal/filename"
 )
 
 // batchEntryBytes is the size of an entry of a BatchConsumeQueue.
@@ -171,7 +172,7 @@ func (qs *queues) listFiles(q *queueDir) {
 		if err != nil || info.Dir {
 			continue
 		}
-		base, err := parseName(name)
+		base, err := filename.Base(name)
 		if err != nil {
 			qs.odd = append(qs.odd, verdict(qs.d.rel(file), Repairable, Stray, "no file of a queue, and no store opens beside it: move it away"))
 			continue

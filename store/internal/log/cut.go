@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 )
@@ -190,7 +191,7 @@ func (g *segment) dataBehind(in int64) (ranges [][2]int64, err error) {
 	for in < g.size {
 		from, to, err := s.NextData(in)
 		if err != nil {
-			return nil, fmt.Errorf("store: look for data in segment %s: %w", segmentName(g.base), err)
+			return nil, fmt.Errorf("store: look for data in segment %s: %w", filename.Of(g.base), err)
 		}
 		if from >= g.size {
 			break
@@ -205,7 +206,7 @@ func (g *segment) eachChunk(in, end int64, buf []byte, f func(at int64, chunk []
 	for in < end {
 		chunk := buf[:min(chunkBytes-in%pageBytes, end-in)]
 		if _, err := g.file.ReadAt(chunk, in); err != nil {
-			return fmt.Errorf("store: read segment %s at %d: %w", segmentName(g.base), in, err)
+			return fmt.Errorf("store: read segment %s at %d: %w", filename.Of(g.base), in, err)
 		}
 		if err := f(g.base+in, chunk); err != nil {
 			return err
@@ -293,7 +294,7 @@ func (l *Log) keep(t Tail, keepDir string) (string, error) {
 	if err := vfs.MakeDir(fsys, keepDir); err != nil {
 		return "", err
 	}
-	f, name, err := createNumbered(fsys, path.Join(keepDir, segmentName(t.End)))
+	f, name, err := createNumbered(fsys, path.Join(keepDir, filename.Of(t.End)))
 	if err != nil {
 		return "", err
 	}
@@ -362,7 +363,7 @@ func (l *Log) zeroBehind(t Tail) error {
 		err = g.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("store: zero segment %s behind %d: %w", segmentName(g.base), t.End, err)
+		return fmt.Errorf("store: zero segment %s behind %d: %w", filename.Of(g.base), t.End, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 )
 
@@ -25,7 +26,7 @@ type place struct {
 	bytes int64
 }
 
-func (p place) name() string { return path.Join(p.dir, segmentName(p.base)) }
+func (p place) name() string { return path.Join(p.dir, filename.Of(p.base)) }
 
 // dirs are all directories of the log.
 func (c *Config) dirs() []string { return append(slices.Clone(c.Dirs), c.ReadOnly...) }
@@ -98,7 +99,7 @@ func appendFiles(files []place, fsys vfs.FS, dir string, fixed bool) ([]place, e
 		if info.Dir { // as stock brokers do
 			continue
 		}
-		base, err := parseName(name)
+		base, err := filename.Base(name)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s is no directory of a log, or the file does not belong there: move it away", err, dir)
 		}
@@ -130,7 +131,7 @@ func checkAdjacent(cfg *Config, files []place, size int64) error {
 			if len(cfg.dirs()) > 1 {
 				remedy += ", or mount the disk where it lies"
 			}
-			return fmt.Errorf("store: %s: file %s is missing before %s: %s", cfg.where(), segmentName(want), segmentName(f.base), remedy)
+			return fmt.Errorf("store: %s: file %s is missing before %s: %s", cfg.where(), filename.Of(want), filename.Of(f.base), remedy)
 		}
 	}
 	return nil

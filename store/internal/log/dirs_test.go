@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
@@ -150,10 +151,10 @@ func TestNameStays(t *testing.T) {
 	r := newRig(t, fsys, disk, twoDirs)
 	defer r.shut()
 	r.fillTo(2)
-	if got := r.places(); got[1] != "/b/"+segmentName(16<<10) {
+	if got := r.places(); got[1] != "/b/"+filename.Of(16<<10) {
 		t.Errorf("files %q", got)
 	}
-	if names := r.names("/a"); slices.Contains(names, segmentName(16<<10)) {
+	if names := r.names("/a"); slices.Contains(names, filename.Of(16<<10)) {
 		t.Errorf("/a has %q as well", names)
 	}
 }
@@ -195,7 +196,7 @@ func TestCutLeavesNoGap(t *testing.T) {
 	const site = "log.(*Log).dropFilesBehind:syncdir"
 	story := func(seed uint64, k int, lie string) (cut bool, err error) {
 		disk := memfs.New(seed)
-		makeFiles(t, disk, "/a/"+segmentName(0), "/b/"+segmentName(16<<10), "/a/"+segmentName(32<<10), "/b/"+segmentName(48<<10))
+		makeFiles(t, disk, "/a/"+filename.Of(0), "/b/"+filename.Of(16<<10), "/a/"+filename.Of(32<<10), "/b/"+filename.Of(48<<10))
 		power := faultfs.Wrap(disk)
 		power.CutAt(k)
 		if lie != "" {
@@ -238,7 +239,7 @@ func TestCutLeavesNoGap(t *testing.T) {
 func TestDropLeavesNoGap(t *testing.T) {
 	story := func(seed uint64, lie string) error {
 		disk := memfs.New(seed)
-		makeFiles(t, disk, "/a/"+segmentName(0), "/b/"+segmentName(16<<10), "/a/"+segmentName(32<<10))
+		makeFiles(t, disk, "/a/"+filename.Of(0), "/b/"+filename.Of(16<<10), "/a/"+filename.Of(32<<10))
 		for _, dir := range []string{"/a/" + spareDir, "/b/" + spareDir} {
 			if err := vfs.MakeDir(disk, dir); err != nil {
 				t.Fatal(err)
@@ -279,7 +280,7 @@ func TestDropLeavesNoGap(t *testing.T) {
 // TestReadOnlyDir: files in such a directory are read and dropped, and nothing else is done there.
 func TestReadOnlyDir(t *testing.T) {
 	disk := memfs.New(1)
-	makeFiles(t, disk, "/old/"+segmentName(0), "/old/"+segmentName(16<<10), "/a/"+segmentName(32<<10))
+	makeFiles(t, disk, "/old/"+filename.Of(0), "/old/"+filename.Of(16<<10), "/a/"+filename.Of(32<<10))
 	if err := disk.MkdirAll("/b"); err != nil {
 		t.Fatal(err)
 	}
@@ -319,14 +320,14 @@ func TestReadOnlyDir(t *testing.T) {
 
 // TestRefuseDirs: what cannot be one log in several directories is refused with the place and the remedy.
 func TestRefuseDirs(t *testing.T) {
-	file := func(dir string, i int64) string { return dir + "/" + segmentName(i*16<<10) }
+	file := func(dir string, i int64) string { return dir + "/" + filename.Of(i*16<<10) }
 	for _, tc := range []struct {
 		name  string
 		files []string
 		says  []string
 	}{
 		{"a name twice", []string{file("/a", 0), file("/b", 1), file("/a", 1)}, []string{file("/a", 1), file("/b", 1), "copy", "move the file away"}},
-		{"a disk that is not mounted", []string{file("/a", 0), file("/a", 2)}, []string{segmentName(16 << 10), "/a,/b", "mount"}},
+		{"a disk that is not mounted", []string{file("/a", 0), file("/a", 2)}, []string{filename.Of(16 << 10), "/a,/b", "mount"}},
 		{"the newest is read-only", []string{file("/a", 0), file("/old", 1)}, []string{file("/old", 1), "read-only", "move the file to /a"}},
 		{"an empty file is read-only", []string{file("/a", 0), file("/old", 1) + " empty"}, []string{file("/old", 1), "empty", "remove it"}},
 	} {
@@ -357,7 +358,7 @@ func TestRefuseDirs(t *testing.T) {
 // TestEndInReadOnlyDir: the file behind is prepared only, so that the log would go on in a read-only directory.
 func TestEndInReadOnlyDir(t *testing.T) {
 	disk := memfs.New(1)
-	makeFiles(t, disk, "/old/"+segmentName(0), "/a/"+segmentName(16<<10), "/b/"+segmentName(32<<10))
+	makeFiles(t, disk, "/old/"+filename.Of(0), "/a/"+filename.Of(16<<10), "/b/"+filename.Of(32<<10))
 	cfg := Config{FS: disk, FlushDepth: 1, Log: slog.New(slog.DiscardHandler), ReadOnly: []string{"/old"}}
 	twoDirs(&cfg)
 	l, err := Open(cfg)
@@ -369,10 +370,10 @@ func TestEndInReadOnlyDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Cut(tail, "/cut"); err == nil || !strings.Contains(err.Error(), "/old/"+segmentName(0)) {
+	if _, err := l.Cut(tail, "/cut"); err == nil || !strings.Contains(err.Error(), "/old/"+filename.Of(0)) {
 		t.Errorf("cut: %v", err)
 	}
-	for _, name := range []string{"/a/" + segmentName(16<<10), "/b/" + segmentName(32<<10)} {
+	for _, name := range []string{"/a/" + filename.Of(16<<10), "/b/" + filename.Of(32<<10)} {
 		if _, err := disk.Stat(name); err != nil {
 			t.Errorf("after the refusal: %v", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ringmq/store/internal/filename"
 )
 
 const (
@@ -23,11 +25,11 @@ const (
 func (l *Log) Drop(base int64, reuse bool) error {
 	all := *l.segments.Load()
 	if len(all) < 2 || all[0].base != base || all[0].end() > l.Durable() {
-		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, segmentName(base))
+		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, filename.Of(base))
 	}
 	g := all[0]
 	if err := l.takeName(g); err != nil {
-		return fmt.Errorf("store: drop segment %s: %w", segmentName(base), err)
+		return fmt.Errorf("store: drop segment %s: %w", filename.Of(base), err)
 	}
 	l.mu.Lock()
 	all = slices.Clone((*l.segments.Load())[1:])
@@ -60,7 +62,7 @@ func (l *Log) takeName(g *segment) error {
 }
 
 // spareName is the path of a dropped segment's file.
-func (g *segment) spareName() string { return path.Join(g.dir, spareDir, segmentName(g.base)) }
+func (g *segment) spareName() string { return path.Join(g.dir, spareDir, filename.Of(g.base)) }
 
 // goneSegments are dropped segments that nobody reads any more.
 type goneSegments struct {
@@ -127,7 +129,7 @@ func (r *remover) step() {
 	g := r.left[0]
 	done, err := r.shrink(g)
 	if err != nil {
-		r.l.cfg.Log.Error("store: cannot remove a dropped file of the log; the next start tries again", "segment", segmentName(g.base), "err", err)
+		r.l.cfg.Log.Error("store: cannot remove a dropped file of the log; the next start tries again", "segment", filename.Of(g.base), "err", err)
 	}
 	if done || err != nil {
 		g.closeFiles()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs/memfs"
 )
 
@@ -56,14 +57,14 @@ func TestDrop(t *testing.T) {
 	if _, err := held.ReadAt(b, 0); err != nil || string(b) != "xxxxxxxxxx" {
 		t.Errorf("the range that was held reads %q, %v", b, err)
 	}
-	if got := r.names("/log"); slices.Contains(got, segmentName(0)) || !slices.Contains(got, segmentName(64<<10)) {
+	if got := r.names("/log"); slices.Contains(got, filename.Of(0)) || !slices.Contains(got, filename.Of(64<<10)) {
 		t.Errorf("files %v", got)
 	}
-	if got := r.names("/log/spare"); !slices.Contains(got, segmentName(0)) {
+	if got := r.names("/log/spare"); !slices.Contains(got, filename.Of(0)) {
 		t.Errorf("removed while it was read: %v", got)
 	}
 	held.Release()
-	for slices.Contains(r.names("/log/spare"), segmentName(0)) {
+	for slices.Contains(r.names("/log/spare"), filename.Of(0)) {
 		runtime.Gosched()
 	}
 }
@@ -100,7 +101,7 @@ func TestCloseAfterDrop(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shut()
-	if got := r.names("/log"); !slices.Equal(got, []string{segmentName(128 << 10)}) {
+	if got := r.names("/log"); !slices.Equal(got, []string{filename.Of(128 << 10)}) {
 		t.Errorf("left over: %v", got)
 	}
 	held.Release()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/record"
 )
 
@@ -95,11 +96,11 @@ func (l *Log) Sync(off int64) error {
 			continue
 		}
 		if err := g.file.Sync(); err != nil {
-			return fmt.Errorf("store: sync segment %s: %w", segmentName(g.base), err)
+			return fmt.Errorf("store: sync segment %s: %w", filename.Of(g.base), err)
 		}
 		if d, ok := g.file.(cacheDropper); ok {
 			if err := d.DropCache(); err != nil {
-				return fmt.Errorf("store: drop the cache of segment %s: %w", segmentName(g.base), err)
+				return fmt.Errorf("store: drop the cache of segment %s: %w", filename.Of(g.base), err)
 			}
 		}
 	}
@@ -194,7 +195,7 @@ func (w *walker) have(g *segment, off, n int64) ([]byte, error) {
 	}
 	w.buf, w.from = w.buf[:size], off
 	if _, err := g.file.ReadAt(w.buf, off-g.base); err != nil {
-		return nil, fmt.Errorf("store: read segment %s at %d: %w", segmentName(g.base), off-g.base, err)
+		return nil, fmt.Errorf("store: read segment %s at %d: %w", filename.Of(g.base), off-g.base, err)
 	}
 	return w.buf, nil
 }

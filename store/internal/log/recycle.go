@@ -3,6 +3,7 @@ package log
 import (
 	"fmt"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 )
 
@@ -36,7 +37,7 @@ func (l *Log) keepForReuse(g *segment) (bool, error) {
 	}
 	if p, ok := g.file.(pinned); ok {
 		if held, err := p.Pinned(); held || err != nil {
-			l.cfg.Log.Debug("store: a dropped file of the log is not used again: it is still read", "segment", segmentName(g.base), "err", err)
+			l.cfg.Log.Debug("store: a dropped file of the log is not used again: it is still read", "segment", filename.Of(g.base), "err", err)
 			return false, nil
 		}
 	} else if g.file.Fd() >= 0 {
@@ -104,7 +105,7 @@ func (l *Log) zeroRest() error {
 		err = g.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("store: zero the rest of segment %s: %w", segmentName(g.base), err)
+		return fmt.Errorf("store: zero the rest of segment %s: %w", filename.Of(g.base), err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/record"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
@@ -225,7 +226,7 @@ func (w *retained) body() []byte {
 func (w *retained) checkZeros() error {
 	disk := w.disk.AfterCrash(w.rng, 0)
 	base := w.end / w.segment * w.segment
-	f, err := disk.OpenRead(path.Join(w.dirs[base/w.segment%int64(len(w.dirs))], segmentName(base)))
+	f, err := disk.OpenRead(path.Join(w.dirs[base/w.segment%int64(len(w.dirs))], filename.Of(base)))
 	if err != nil {
 		return err
 	}
@@ -250,7 +251,7 @@ func (w *retained) checkZeros() error {
 // checkBehind looks at the file that was prepared behind the one where the log ends.
 func (w *retained) checkBehind(disk *memfs.FS, base int64) error {
 	for _, dir := range w.dirs {
-		f, err := disk.OpenRead(path.Join(dir, segmentName(base)))
+		f, err := disk.OpenRead(path.Join(dir, filename.Of(base)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -20,9 +20,9 @@ package log
 import (
 	"fmt"
 	"path"
-	"strconv"
 	"sync/atomic"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 	"ringmq/uring"
 )
@@ -63,22 +63,7 @@ type segment struct {
 func (g *segment) end() int64 { return g.base + g.size }
 
 // name is the file's path; where it was dropped, the one it had.
-func (g *segment) name() string { return path.Join(g.dir, segmentName(g.base)) }
-
-// segmentName is the file's name: 20 decimal digits of its base (stock broker 5.5.0).
-func segmentName(base int64) string { return fmt.Sprintf("%020d", base) }
-
-// parseName returns the base that a file's name says.
-func parseName(name string) (int64, error) {
-	if len(name) != 20 {
-		return 0, fmt.Errorf("store: file %q: want a name of 20 digits", name)
-	}
-	n, err := strconv.ParseInt(name, 10, 64)
-	if err != nil || n < 0 {
-		return 0, fmt.Errorf("store: file %q: want a name of 20 digits", name)
-	}
-	return n, nil
-}
+func (g *segment) name() string { return path.Join(g.dir, filename.Of(g.base)) }
 
 // openSegment opens an existing file of the log, and its flush slots if it may be written.
 func (l *Log) openSegment(p place) (*segment, error) {

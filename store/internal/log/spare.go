@@ -7,6 +7,8 @@ import (
 	"path"
 	"sync/atomic"
 	"time"
+
+	"ringmq/store/internal/filename"
 )
 
 // preparer makes segments ready before they are needed: full length, blocks reserved, the first
@@ -165,7 +167,7 @@ func (l *Log) makeSegment(base int64) (*segment, error) {
 }
 
 func (l *Log) makeSegmentIn(dir string, base int64) (*segment, error) {
-	fsys, name := l.cfg.FS, segmentName(base)
+	fsys, name := l.cfg.FS, filename.Of(base)
 	draft, err := l.takeRecycled(dir)
 	recycled := draft != ""
 	if !recycled && err == nil {

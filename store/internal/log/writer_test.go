@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 	"ringmq/store/vfs/faultfs"
 	"ringmq/store/vfs/memfs"
@@ -557,7 +558,7 @@ func TestCloseRemovesUnused(t *testing.T) {
 	r.await(func() bool { return r.Durable() == end && r.Stats().Segments == 1 })
 	r.shut()
 	names, err := disk.List("/log")
-	if err != nil || len(names) != 1 || names[0] != segmentName(0) {
+	if err != nil || len(names) != 1 || names[0] != filename.Of(0) {
 		t.Errorf("left over: %v %v", names, err)
 	}
 }

@@ -3,6 +3,7 @@ package log
 import (
 	"sync"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 )
 
@@ -116,7 +117,7 @@ func (z *zeroAhead) unit() (more bool) {
 		err = g.file.Sync()
 	}
 	if err != nil {
-		z.l.cfg.Log.Warn("store: cannot write zeros ahead; the log goes on without them in this file", "segment", segmentName(g.base), "err", err)
+		z.l.cfg.Log.Warn("store: cannot write zeros ahead; the log goes on without them in this file", "segment", filename.Of(g.base), "err", err)
 		z.giveUp(g)
 		return false
 	}

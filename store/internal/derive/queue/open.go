@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strconv"
 
+	"ringmq/store/internal/filename"
 	"ringmq/store/vfs"
 )
 
@@ -87,8 +88,8 @@ func listFiles(fsys vfs.FS, dir string) (f Found, err error) {
 		if info.Dir {
 			continue
 		}
-		base, err := strconv.ParseInt(name, 10, 64)
-		if err != nil || len(name) != 20 {
+		base, err := filename.Base(name)
+		if err != nil {
 			return f, fmt.Errorf("store: %s: no file of a queue: move it away", file)
 		}
 		if len(f.Bases) == 1 {
@@ -116,7 +117,7 @@ func (f *Found) Judge(full int64, short bool) {
 // wrong again.
 func (f Found) Remove(fsys vfs.FS, root string) error {
 	for _, base := range f.Bases {
-		name := path.Join(root, f.Topic, strconv.Itoa(int(f.ID)), fmt.Sprintf("%020d", base))
+		name := path.Join(root, f.Topic, strconv.Itoa(int(f.ID)), filename.Of(base))
 		if err := fsys.Remove(name); err != nil {
 			return fmt.Errorf("store: remove a spoiled queue file: %w", err)
 		}

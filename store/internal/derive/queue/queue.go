@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"ringmq/store/internal/filename"
 )
 
 // writeBytes of entries in the tail make a write due.
@@ -135,5 +137,5 @@ func (q *Queue) beginLocked(at int64) {
 }
 
 func (q *Queue) fileName(number int64) string {
-	return path.Join(q.dir, fmt.Sprintf("%020d", number*q.files.FileBytes))
+	return path.Join(q.dir, filename.Of(number*q.files.FileBytes))
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"fmt"
 
-	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/record"
 )
@@ -120,7 +119,7 @@ func (s *Store) stageLocked(puts []Put, now int64) {
 		p := &puts[i]
 		hurry = hurry || p.Hurry
 		e := entry{storeMs: now}
-		if derive.InQueue(p.SysFlag) {
+		if record.InQueue(p.SysFlag) {
 			e.queue, e.at = p.Queue, p.Queue.next
 			p.Queue.next++
 		}

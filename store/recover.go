@@ -385,7 +385,7 @@ func (r *recovery) visit(at int64, rec *record.Record) error {
 	r.records++
 	r.tell(at)
 	r.last, r.lastMs = at, max(r.lastMs, rec.StoreMs)
-	if !derive.InQueue(rec.SysFlag) {
+	if !record.InQueue(rec.SysFlag) {
 		return nil
 	}
 	if !pathSafe(rec.Topic) || rec.QueueID < 0 || rec.QueueOffset < 0 || rec.QueueOffset > maxQueueOffset {

@@ -118,7 +118,7 @@ func walkFile(b []byte, base int64, records map[queuePlace]queue.Entry) (end int
 		if err != nil {
 			return end, false
 		}
-		if derive.InQueue(r.SysFlag) {
+		if record.InQueue(r.SysFlag) {
 			code, relative := derive.StockLevels.Tags(string(r.Topic), r.Props)
 			if relative {
 				code += r.StoreMs

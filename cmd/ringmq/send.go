@@ -202,12 +202,12 @@ func (s *sender) one(ctx context.Context, body []byte, q queue) {
 	defer func() { <-s.slots; s.running.Done() }()
 	var props []byte
 	if s.opts.tag != "" {
-		props = record.AppendProp(props, "TAGS", s.opts.tag)
+		props = record.AppendProp(props, record.PropTags, s.opts.tag)
 	}
 	if s.opts.key != "" {
-		props = record.AppendProp(props, "KEYS", s.opts.key)
+		props = record.AppendProp(props, record.PropKeys, s.opts.key)
 	}
-	req := request(wire.SendMessageV2, sendHeader(s.opts, q, record.AppendProp(props, "WAIT", "true")))
+	req := request(wire.SendMessageV2, sendHeader(s.opts, q, record.AppendProp(props, record.PropWait, "true")))
 	req.Body = body
 	ans, err := s.client.call(ctx, q.addr, req)
 	if err != nil {

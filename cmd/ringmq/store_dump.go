@@ -192,10 +192,10 @@ func (w *filter) fits(at int64, r *record.Record) bool {
 
 // hasKey reports whether one of a message's keys, or its unique key, is key.
 func hasKey(props []byte, key string) bool {
-	if unique, _ := record.Prop(props, "UNIQ_KEY"); string(unique) == key {
+	if unique, _ := record.Prop(props, record.PropUniqueKey); string(unique) == key {
 		return true
 	}
-	keys, _ := record.Prop(props, "KEYS")
+	keys, _ := record.Prop(props, record.PropKeys)
 	for k := range strings.SplitSeq(string(keys), " ") {
 		if k == key {
 			return true

@@ -11,13 +11,6 @@ import (
 	"ringmq/store/record"
 )
 
-// Properties of a message that waits (stock broker 5.5.0). They stay when it is delivered.
-const (
-	PropLevel = "DELAY"
-	PropTopic = "REAL_TOPIC"
-	PropQueue = "REAL_QID"
-)
-
 // keepBytes is the largest buffer that is kept from batch to batch: larger messages are rare.
 const keepBytes = 1 << 20
 
@@ -142,10 +135,8 @@ func (s *Schedule) put(at int64, raw []byte, next int64) error {
 	if err != nil {
 		return err
 	}
-	p := store.Put{Joined: len(s.puts) > 0, Message: record.Message{
-		Topic: name, QueueID: queue, Flag: r.Flag, SysFlag: r.SysFlag, ReconsumeTimes: r.ReconsumeTimes,
-		BornMs: r.BornMs, Born: r.Born, Store: r.Store, Body: r.Body, BodyCRC: r.BodyCRC, Props: r.Props,
-	}}
+	p := store.Put{Joined: len(s.puts) > 0, Message: r.Message()}
+	p.Topic, p.QueueID = name, queue
 	if p.Bytes, err = s.opts.Store.CopyBytes(&p.Message); err != nil {
 		return err
 	}
@@ -156,20 +147,20 @@ func (s *Schedule) put(at int64, raw []byte, next int64) error {
 
 // target is the topic and the queue that a message is for.
 func (s *Schedule) target(r *record.Record) (string, int32, error) {
-	name, _ := record.Prop(r.Props, PropTopic)
+	name, _ := record.Prop(r.Props, record.PropRealTopic)
 	if string(name) != s.name {
 		if err := topic.CheckName(string(name)); err != nil {
-			return "", 0, fmt.Errorf("%s: %w", PropTopic, err)
+			return "", 0, fmt.Errorf("%s: %w", record.PropRealTopic, err)
 		}
 		s.name = string(name)
 	}
 	if s.name == topic.Half || s.name == topic.Schedule {
-		return "", 0, fmt.Errorf("%s: %s takes no delayed messages", PropTopic, s.name)
+		return "", 0, fmt.Errorf("%s: %s takes no delayed messages", record.PropRealTopic, s.name)
 	}
-	text, _ := record.Prop(r.Props, PropQueue)
+	text, _ := record.Prop(r.Props, record.PropRealQueue)
 	queue, err := strconv.ParseInt(string(text), 10, 32)
 	if err != nil || queue < 0 {
-		return "", 0, fmt.Errorf("%s=%q: want the number of a queue", PropQueue, text)
+		return "", 0, fmt.Errorf("%s=%q: want the number of a queue", record.PropRealQueue, text)
 	}
 	return s.name, int32(queue), nil
 }

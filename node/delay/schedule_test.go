@@ -105,9 +105,9 @@ func (w *world) await(what string, holds func() bool) {
 // message is one for a level, as the broker stores it.
 func (w *world) message(level int, target, body string) record.Message {
 	props := record.AppendProp(nil, "TAGS", "tag")
-	props = record.AppendProp(props, delay.PropLevel, fmt.Sprint(level))
-	props = record.AppendProp(props, delay.PropTopic, target)
-	props = record.AppendProp(props, delay.PropQueue, "1")
+	props = record.AppendProp(props, record.PropDelay, fmt.Sprint(level))
+	props = record.AppendProp(props, record.PropRealTopic, target)
+	props = record.AppendProp(props, record.PropRealQueue, "1")
 	return record.Message{
 		Topic: topic.Schedule, QueueID: int32(level - 1), BornMs: 17, Born: host, Store: host,
 		Body: []byte(body), BodyCRC: record.BodyCRC([]byte(body)), Props: props,
@@ -471,9 +471,9 @@ func TestLevelsChange(t *testing.T) {
 func TestUndeliverable(t *testing.T) {
 	w := newWorld(t, time.Second)
 	bare := w.message(1, "T", "no target")
-	bare.Props = record.AppendProp(nil, delay.PropLevel, "1")
+	bare.Props = record.AppendProp(nil, record.PropDelay, "1")
 	odd := w.message(1, "T", "no queue")
-	odd.Props = record.AppendProp(record.AppendWithout(nil, odd.Props, delay.PropQueue), delay.PropQueue, "-1")
+	odd.Props = record.AppendProp(record.AppendPropsBut(nil, odd.Props, func(name []byte) bool { return string(name) == record.PropRealQueue }), record.PropRealQueue, "-1")
 	w.send(w.message(1, "T", "first"), w.message(1, "../T", "up"), w.message(1, topic.Half, "half"),
 		w.message(1, topic.Schedule, "round and round"), bare, odd, w.message(1, "T", "last"))
 	w.clock.Advance(2 * time.Second)

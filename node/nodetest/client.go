@@ -100,7 +100,7 @@ func SendHeader(topic string, queue int32) *wire.SendRequest {
 	return &wire.SendRequest{
 		ProducerGroup: []byte("producers"), Topic: []byte(topic), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: 4,
 		QueueID: queue, BornTimestamp: 1_700_000_000_000, MaxReconsumeTimes: -1,
-		Properties: record.AppendProp(nil, "WAIT", "true"),
+		Properties: record.AppendProp(nil, record.PropWait, "true"),
 	}
 }
 

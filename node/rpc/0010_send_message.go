@@ -178,7 +178,7 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 	case w.level > 0:
 		t.arena = s.delayed(&m, w.level, t.arena)
 	case dead:
-		t.arena = undelayed(&m, t.arena)
+		t.arena = undelayed(&m, -1, t.arena)
 	}
 	if err := s.put(t, m, false); err != nil {
 		t.arena = t.arena[:arena]
@@ -235,7 +235,7 @@ func (s *Server) refusef(c *Call, code wire.Code, format string, args ...any) *w
 }
 
 func (s *Server) addRegion(ans *wire.Command) *wire.Command {
-	ans.SetBytes(propRegion, s.region)
-	ans.SetBool(propTrace, s.opts.Trace)
+	ans.SetBytes(record.PropRegion, s.region)
+	ans.SetBool(record.PropTrace, s.opts.Trace)
 	return ans
 }

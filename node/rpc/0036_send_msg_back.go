@@ -48,7 +48,7 @@ func (s *Server) sendMsgBack(c *Call) *wire.Command {
 	if err == nil {
 		err = record.Parse(raw, &r)
 	}
-	if err != nil || !inQueue(&r) {
+	if err != nil || !record.InQueue(r.SysFlag) {
 		return c.Failf(wire.SystemError, "look message by offset failed, %d: there is no message", h.Offset)
 	}
 	m := s.again(&r)
@@ -65,7 +65,7 @@ func (s *Server) sendMsgBack(c *Call) *wire.Command {
 			return c.Failf(wire.SystemError, "topic[%s] not exist: %v", topic.DLQ(name), err)
 		}
 		m.Topic = dead.Name
-		m.Props = appendNumber(record.AppendWithout(nil, m.Props, propDelay), propDelay, 0)
+		undelayed(&m, 0, nil)
 	}
 	s.storeOnLoop(c, m)
 	return nil
@@ -80,25 +80,19 @@ func mostTries(req *wire.Command, g *group.Config, asked int32) int32 {
 	return g.RetryMaxTimes
 }
 
-// inQueue tells whether consumers can have seen a message: half messages and rollbacks are none.
-func inQueue(r *record.Record) bool {
-	t := r.SysFlag & record.SysTransactionMask
-	return t != record.SysPrepared && t != record.SysRollback
-}
-
 // again is a message that is to be tried once more. The first topic and id that it had stay known.
 func (s *Server) again(r *record.Record) record.Message {
-	props := copyProps(nil, r.Props, func(name []byte) bool { return string(name) == propWait })
-	if _, known := record.Prop(props, propRetryTopic); !known {
-		props = record.AppendProp(props, propRetryTopic, string(r.Topic))
+	props := record.AppendPropsBut(nil, r.Props, func(name []byte) bool { return string(name) == record.PropWait })
+	if _, known := record.Prop(props, record.PropRetryTopic); !known {
+		props = record.AppendProp(props, record.PropRetryTopic, string(r.Topic))
 	}
-	if _, known := record.Prop(props, propOrigin); !known {
-		props = record.AppendProp(props, propOrigin, string(record.AppendMsgID(nil, r.Store, r.PhysOffset)))
+	if _, known := record.Prop(props, record.PropOrigin); !known {
+		props = record.AppendProp(props, record.PropOrigin, string(record.AppendMsgID(nil, r.Store, r.PhysOffset)))
 	}
-	return record.Message{
-		Flag: r.Flag, SysFlag: r.SysFlag, ReconsumeTimes: r.ReconsumeTimes + 1, BornMs: r.BornMs, Born: r.Born,
-		Store: s.opts.Advertise, Body: r.Body, BodyCRC: r.BodyCRC, Props: record.AppendProp(props, propWait, "false"),
-	}
+	m := r.Message()
+	m.ReconsumeTimes++
+	m.Store, m.Props = s.opts.Advertise, record.AppendProp(props, record.PropWait, "false")
+	return m
 }
 
 // storeOnLoop has the loop of a worker's call append a message and answer the call, without fields, when it

@@ -1,10 +1,6 @@
 package rpc
 
-import (
-	"encoding/json"
-
-	"ringmq/netio/wire"
-)
+import "ringmq/netio/wire"
 
 // getConsumerList (38) lists the clients of a consumer group, each once.
 //   - an empty list would make stock consumers drop all their queues; SYSTEM_ERROR makes them keep
@@ -18,11 +14,5 @@ func (s *Server) getConsumerList(c *Call) *wire.Command {
 	if len(ids) == 0 {
 		return c.Failf(wire.SystemError, "no consumer for this group, %s", h.ConsumerGroup)
 	}
-	body, err := json.Marshal(wire.ConsumerListBody{ConsumerIDList: ids})
-	if err != nil {
-		return c.Fail(wire.SystemError, err.Error())
-	}
-	ans := c.OK()
-	ans.Body = body
-	return ans
+	return c.JSON(wire.ConsumerListBody{ConsumerIDList: ids})
 }

@@ -1,10 +1,6 @@
 package rpc
 
-import (
-	"encoding/json"
-
-	"ringmq/netio/wire"
-)
+import "ringmq/netio/wire"
 
 // lockQueues (41) gives a client the locks of queues that no other client of its group holds, and tells which
 // it holds now.
@@ -28,11 +24,5 @@ func (s *Server) lockQueues(c *Call) *wire.Command {
 	if err != nil {
 		return c.Fail(codeOf(err), err.Error())
 	}
-	list, err := json.Marshal(wire.LockAnswerBody{LockOKMQSet: granted})
-	if err != nil {
-		return c.Fail(wire.SystemError, err.Error())
-	}
-	ans := c.OK()
-	ans.Body = list
-	return ans
+	return c.JSON(wire.LockAnswerBody{LockOKMQSet: granted})
 }

@@ -1,10 +1,6 @@
 package rpc
 
-import (
-	"encoding/json"
-
-	"ringmq/netio/wire"
-)
+import "ringmq/netio/wire"
 
 // queryTopicsByConsumer (343) lists the topics that a group has committed offsets of, its retry topic among them; none
 // for a group that nobody has heard of.
@@ -15,11 +11,5 @@ func (s *Server) queryTopicsByConsumer(c *Call) *wire.Command {
 	}
 	list := wire.TopicList{BrokerAddr: s.opts.Advertise.String(), TopicList: []string{}}
 	list.TopicList = append(list.TopicList, s.opts.Offsets.Topics(h.Group)...)
-	body, err := json.Marshal(list)
-	if err != nil {
-		return c.Fail(wire.SystemError, err.Error())
-	}
-	ans := c.OK()
-	ans.Body = body
-	return ans
+	return c.JSON(list)
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime/debug"
 
@@ -43,6 +44,17 @@ func (c *Call) Fail(code wire.Code, remark string) *wire.Command {
 // Failf is Fail with a format.
 func (c *Call) Failf(code wire.Code, format string, args ...any) *wire.Command {
 	return c.Fail(code, fmt.Sprintf(format, args...))
+}
+
+// JSON returns an answer of success whose body is v as JSON.
+func (c *Call) JSON(v any) *wire.Command {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return c.Fail(wire.SystemError, err.Error())
+	}
+	ans := c.OK()
+	ans.Body = body
+	return ans
 }
 
 // Later makes netio offer the same request again when there may be room.

@@ -11,7 +11,7 @@ import (
 // counts more than a time (stock broker 5.5.0).
 func setOnDelay(name []byte) bool {
 	switch string(name) {
-	case propDelay, propRealTopic, propRealQueue, propTimerSec, propTimerMs, propTimerDeliver:
+	case record.PropDelay, record.PropRealTopic, record.PropRealQueue, record.PropTimerSec, record.PropTimerMs, record.PropTimerDeliver:
 		return true
 	}
 	return false
@@ -22,21 +22,22 @@ func setOnDelay(name []byte) bool {
 func (s *Server) delayed(m *record.Message, level int, arena []byte) []byte {
 	level = min(level, s.opts.DelayLevels)
 	from := len(arena)
-	arena = copyProps(arena, m.Props, setOnDelay)
-	arena = appendNumber(arena, propDelay, level)
-	arena = append(arena, propRealTopic+"\x01"...)
+	arena = record.AppendPropsBut(arena, m.Props, setOnDelay)
+	arena = appendNumber(arena, record.PropDelay, level)
+	arena = append(arena, record.PropRealTopic+"\x01"...)
 	arena = append(arena, m.Topic...)
 	arena = append(arena, 0x02)
-	arena = appendNumber(arena, propRealQueue, int(m.QueueID))
+	arena = appendNumber(arena, record.PropRealQueue, int(m.QueueID))
 	m.Topic, m.QueueID, m.Props = topic.Schedule, int32(level-1), arena[from:]
 	return arena
 }
 
-// undelayed makes a message that goes to the dead letter topic say so, as the stock broker 5.5.0 does.
-func undelayed(m *record.Message, arena []byte) []byte {
+// undelayed takes the delay off a message that goes to the dead letter topic. The stock broker 5.5.0 leaves a level
+// there: 0 where the message was sent back (36), -1 where it was sent to the retry topic.
+func undelayed(m *record.Message, level int, arena []byte) []byte {
 	from := len(arena)
-	arena = copyProps(arena, m.Props, func(name []byte) bool { return string(name) == propDelay })
-	arena = appendNumber(arena, propDelay, -1)
+	arena = record.AppendPropsBut(arena, m.Props, func(name []byte) bool { return string(name) == record.PropDelay })
+	arena = appendNumber(arena, record.PropDelay, level)
 	m.Props = arena[from:]
 	return arena
 }

@@ -8,27 +8,6 @@ import (
 	"ringmq/store/record"
 )
 
-// Names of properties that the broker reads, sets or removes, as in stock broker 5.5.0.
-const (
-	propUniqKey      = "UNIQ_KEY"
-	propWait         = "WAIT"
-	propKeys         = "KEYS"
-	propDelay        = "DELAY"
-	propRealTopic    = "REAL_TOPIC"
-	propRealQueue    = "REAL_QID"
-	propRetryTopic   = "RETRY_TOPIC"
-	propOrigin       = "ORIGIN_MESSAGE_ID"
-	propTimerSec     = "TIMER_DELAY_SEC"
-	propTimerMs      = "TIMER_DELAY_MS"
-	propTimerDeliver = "TIMER_DELIVER_MS"
-	propTransaction  = "TRAN_MSG"
-	propInnerNum     = "INNER_NUM"
-	propPopCheck     = "POP_CK"
-	propRegion       = "MSG_REGION"
-	propTrace        = "TRACE_ON"
-	propCluster      = "CLUSTER"
-)
-
 // wishes is what the properties of a message ask of the broker.
 type wishes struct {
 	uniqKey     []byte
@@ -46,22 +25,22 @@ type wishes struct {
 func wishesOf(props []byte) (w wishes) {
 	for name, value := range record.Props(props) {
 		switch string(name) {
-		case propUniqKey:
+		case record.PropUniqueKey:
 			w.uniqKey = value
-		case propWait:
+		case record.PropWait:
 			w.nowait = !isTrue(value)
-		case propKeys:
+		case record.PropKeys:
 			w.keys = true
-		case propTransaction:
+		case record.PropTransaction:
 			w.transaction = isTrue(value)
-		case propDelay:
+		case record.PropDelay:
 			level, err := strconv.ParseInt(string(value), 10, 32)
 			w.level, w.noLevel = int(level), err != nil
-		case propTimerSec, propTimerMs, propTimerDeliver:
+		case record.PropTimerSec, record.PropTimerMs, record.PropTimerDeliver:
 			w.timed = true
-		case propInnerNum:
+		case record.PropInnerNum:
 			w.inner = true
-		case propPopCheck, propRegion, propTrace, propCluster:
+		case record.PropPopCheck, record.PropRegion, record.PropTrace, record.PropCluster:
 			w.rewrite = true
 		}
 	}
@@ -89,9 +68,9 @@ func (w *wishes) unsupported(sysFlag int32) string {
 
 // addedProps are the properties that the broker gives to every single message.
 func addedProps(o Options) []byte {
-	p := record.AppendProp(nil, propRegion, o.Region)
-	p = record.AppendProp(p, propTrace, strconv.FormatBool(o.Trace))
-	return record.AppendProp(p, propCluster, o.Cluster)
+	p := record.AppendProp(nil, record.PropRegion, o.Region)
+	p = record.AppendProp(p, record.PropTrace, strconv.FormatBool(o.Trace))
+	return record.AppendProp(p, record.PropCluster, o.Cluster)
 }
 
 // appendProps adds the properties that are stored for a single message to t.arena and returns them:
@@ -100,7 +79,7 @@ func addedProps(o Options) []byte {
 func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) []byte {
 	from := len(t.arena)
 	if w.rewrite {
-		t.arena = copyProps(t.arena, props, setOnSend)
+		t.arena = record.AppendPropsBut(t.arena, props, setOnSend)
 	} else {
 		t.arena = append(t.arena, props...)
 	}
@@ -108,7 +87,7 @@ func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) [
 		t.arena = append(t.arena, 0x02)
 	}
 	if w.uniqKey == nil {
-		t.arena = append(t.arena, propUniqKey+"\x01"...)
+		t.arena = append(t.arena, record.PropUniqueKey+"\x01"...)
 		at := len(t.arena)
 		t.arena = t.ids.append(t.arena, nowMs)
 		w.uniqKey = t.arena[at:]
@@ -121,23 +100,10 @@ func (t *turn) appendProps(props []byte, w *wishes, nowMs int64, added []byte) [
 // setOnSend tells whether the broker sets a property of each single message, or does not take it over.
 func setOnSend(name []byte) bool {
 	switch string(name) {
-	case propPopCheck, propRegion, propTrace, propCluster:
+	case record.PropPopCheck, record.PropRegion, record.PropTrace, record.PropCluster:
 		return true
 	}
 	return false
-}
-
-// copyProps appends props to dst, without those that dropped names.
-func copyProps(dst, props []byte, dropped func(name []byte) bool) []byte {
-	for name, value := range record.Props(props) {
-		if !dropped(name) {
-			dst = append(dst, name...)
-			dst = append(dst, 0x01)
-			dst = append(dst, value...)
-			dst = append(dst, 0x02)
-		}
-	}
-	return dst
 }
 
 // isCompaction tells whether the topic keeps only the newest message of each key.

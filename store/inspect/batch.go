@@ -101,7 +101,7 @@ func (d *Dir) batchFault(q *queueDir, e batchEntry) string {
 	}
 	base, count := r.QueueOffset, int64(1)
 	if r.SysFlag&record.SysInnerBatch != 0 {
-		base, count = propInt(r.Props, "INNER_BASE"), propInt(r.Props, "INNER_NUM")
+		base, count = propInt(r.Props, record.PropInnerBase), propInt(r.Props, record.PropInnerNum)
 	}
 	tags, _ := derive.StockLevels.Tags(q.key.topic, r.Props)
 	if string(r.Topic) != q.key.topic || r.QueueID != q.key.id || int(e.size) != r.Size || e.base != base ||

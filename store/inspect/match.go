@@ -39,7 +39,7 @@ func (qs *queues) matcher() *matcher {
 
 // note is told of each record of the log.
 func (m *matcher) note(at int64, r *record.Record) {
-	if !derive.InQueue(r.SysFlag) || r.QueueID < 0 || !nameSafe(r.Topic) {
+	if !record.InQueue(r.SysFlag) || r.QueueID < 0 || !nameSafe(r.Topic) {
 		return // in no queue
 	}
 	q := m.qs.find(r.Topic, r.QueueID)
@@ -113,22 +113,17 @@ func (m *matcher) tagsFit(q *queueDir, tags int64, r *record.Record) bool {
 	return tags == want
 }
 
-// Properties that send one message to further queues (stock broker 5.5.0, enableMultiDispatch): names
-// and offsets, separated by commas, place by place.
-const (
-	dispatchNames   = "INNER_MULTI_DISPATCH"
-	dispatchOffsets = "INNER_MULTI_QUEUE_OFFSET"
-	lightPrefix     = "%LMQ%" // of queues whose id is always 0
-)
+// lightPrefix is how the names of queues begin whose id is always 0 (stock broker 5.5.0, enableLmq).
+const lightPrefix = "%LMQ%"
 
 // noteDispatched matches the entries of a message in further queues. Whether they are made is a
 // setting, so none is missed.
 func (m *matcher) noteDispatched(at int64, r *record.Record) {
-	names, ok := record.Prop(r.Props, dispatchNames)
+	names, ok := record.Prop(r.Props, record.PropQueues)
 	if !ok {
 		return
 	}
-	offsets, _ := record.Prop(r.Props, dispatchOffsets)
+	offsets, _ := record.Prop(r.Props, record.PropQueueOffsets)
 	name, offset := strings.Split(string(names), ","), strings.Split(string(offsets), ",")
 	if len(name) != len(offset) {
 		return

@@ -44,6 +44,22 @@ type Record struct {
 	Check Check
 }
 
+// InQueue reports whether a message with this sysFlag has a place in its queue, where consumers see it. A half
+// message and a rollback have none (stock broker 5.5.0).
+func InQueue(sysFlag int32) bool {
+	t := sysFlag & SysTransactionMask
+	return t != SysPrepared && t != SysRollback
+}
+
+// Message returns what a record was made of, without topic and queue, to be stored once more in others. Its slices
+// are those of the record; the transaction that it was part of is over.
+func (r *Record) Message() Message {
+	return Message{
+		Flag: r.Flag, SysFlag: r.SysFlag, ReconsumeTimes: r.ReconsumeTimes,
+		BornMs: r.BornMs, Born: r.Born, Store: r.Store, Body: r.Body, Props: r.Props, BodyCRC: r.BodyCRC,
+	}
+}
+
 // Verify is the one judge of a record: whoever admits bytes to a CommitLog (a slave, a tool) and
 // whoever recovers one ask it, so that nothing accepted is refused later. It parses the record at the
 // start of b, which stands at offset at of the CommitLog, and holds it to its own offset, to its body

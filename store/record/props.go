@@ -11,6 +11,34 @@ const (
 	propSep = 0x02
 )
 
+// Names of properties that a broker reads, sets or removes (stock broker 5.5.0).
+const (
+	PropUniqueKey    = "UNIQ_KEY" // the client's message id
+	PropKeys         = "KEYS"     // separated by spaces
+	PropTags         = "TAGS"
+	PropWait         = "WAIT" // false: the answer need not wait for the disk
+	PropDelay        = "DELAY"
+	PropRealTopic    = "REAL_TOPIC" // of a message that waits: where it goes
+	PropRealQueue    = "REAL_QID"
+	PropRetryTopic   = "RETRY_TOPIC" // of a message that is tried again: the first topic it had
+	PropOrigin       = "ORIGIN_MESSAGE_ID"
+	PropTimerSec     = "TIMER_DELAY_SEC"
+	PropTimerMs      = "TIMER_DELAY_MS"
+	PropTimerDeliver = "TIMER_DELIVER_MS"
+	PropTransaction  = "TRAN_MSG" // true: a half message
+	PropInnerNum     = "INNER_NUM"
+	PropInnerBase    = "INNER_BASE"
+	PropPopCheck     = "POP_CK"
+	PropRegion       = "MSG_REGION"
+	PropTrace        = "TRACE_ON"
+	PropCluster      = "CLUSTER"
+
+	// Further queues of a message, and its offset in each, place by place, separated by commas
+	// (enableMultiDispatch).
+	PropQueues       = "INNER_MULTI_DISPATCH"
+	PropQueueOffsets = "INNER_MULTI_QUEUE_OFFSET"
+)
+
 // Props walks over the name-value pairs of properties in their order, by the stock broker's rules: an
 // entry without a name, without a value or without a separator between them is skipped, and the value
 // goes on to the entry's end, further 0x01 included. A name can come up again; the last one counts.
@@ -49,17 +77,14 @@ func AppendProp(props []byte, name, value string) []byte {
 	return append(props, propSep)
 }
 
-// AppendWithout appends props to dst without the property name, wherever it occurs.
-func AppendWithout(dst, props []byte, name string) []byte {
-	for rest := props; len(rest) > 0; {
-		var entry []byte
-		var ended bool
-		entry, ended, rest = cutEntry(rest)
-		if n, _, ok := bytes.Cut(entry, []byte{nameSep}); ok && string(n) == name {
-			continue
-		}
-		dst = append(dst, entry...)
-		if ended {
+// AppendPropsBut appends props to dst without those whose names dropped takes, and without entries that readers
+// skip. A separator ends the last one.
+func AppendPropsBut(dst, props []byte, dropped func(name []byte) bool) []byte {
+	for name, value := range Props(props) {
+		if !dropped(name) {
+			dst = append(dst, name...)
+			dst = append(dst, nameSep)
+			dst = append(dst, value...)
 			dst = append(dst, propSep)
 		}
 	}

@@ -244,11 +244,11 @@ func TestPropsEditing(t *testing.T) {
 		{"", "a", ""},
 		{"a\x011\x02b\x012\x02a\x013\x02", "a", "b\x012\x02"},
 		{"a\x011\x02b\x012", "b", "a\x011\x02"},
-		{"a\x011\x02b\x012", "a", "b\x012"},
-		{"ab\x011\x02a\x02\x02", "a", "ab\x011\x02a\x02\x02"}, // a longer name; an entry without a value separator
+		{"a\x011\x02b\x012", "a", "b\x012\x02"},
+		{"ab\x011\x02a\x02\x02", "a", "ab\x011\x02"}, // a longer name; an entry without a value separator
 		{"POP_CK\x01\x02x\x01y\x02", "POP_CK", "x\x01y\x02"},
 	} {
-		if got := string(AppendWithout(nil, []byte(tc.props), tc.name)); got != tc.want {
+		if got := string(AppendPropsBut(nil, []byte(tc.props), func(n []byte) bool { return string(n) == tc.name })); got != tc.want {
 			t.Errorf("%q without %s: %q, want %q", tc.props, tc.name, got, tc.want)
 		}
 	}
@@ -323,5 +323,13 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		mustNot(0, Verify(rec, 0, &r))
+	}
+}
+
+func TestInQueue(t *testing.T) {
+	for flag, want := range map[int32]bool{0: true, SysPrepared: false, SysCommit: true, SysRollback: false, SysCompressed: true} {
+		if InQueue(flag) != want {
+			t.Errorf("flag %#x: in queue %v", flag, !want)
+		}
 	}
 }

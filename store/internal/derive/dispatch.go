@@ -35,25 +35,18 @@ func (l Levels) Tags(topic string, props []byte) (code int64, addStoreMs bool) {
 			return l[level-1].Milliseconds(), true
 		}
 	}
-	tags, _ := record.Prop(props, "TAGS")
+	tags, _ := record.Prop(props, record.PropTags)
 	return record.TagsCode(tags), false
 }
 
 // level is the level that a message asks for; one above the highest is that one.
 func (l Levels) level(props []byte) (int, bool) {
-	text, _ := record.Prop(props, "DELAY")
+	text, _ := record.Prop(props, record.PropDelay)
 	level, err := strconv.Atoi(string(text))
 	if err != nil || level <= 0 {
 		return 0, false
 	}
 	return min(level, len(l)), true
-}
-
-// InQueue reports whether a message with this sysFlag has a place in its queue. A half message and a
-// rollback have none (stock broker 5.5.0).
-func InQueue(sysFlag int32) bool {
-	t := sysFlag & record.SysTransactionMask
-	return t != record.SysPrepared && t != record.SysRollback
 }
 
 // lightPrefix is how the name of a light queue (LMQ) begins; such a topic has the one queue 0.
@@ -63,11 +56,11 @@ const lightPrefix = "%LMQ%"
 // (stock broker 5.5.0, enableLmq and enableMultiDispatch).
 func LightQueues(topic string, props []byte) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
-		offsets, ok := record.Prop(props, "INNER_MULTI_QUEUE_OFFSET")
+		offsets, ok := record.Prop(props, record.PropQueueOffsets)
 		if !ok || strings.HasPrefix(topic, "%RETRY%") || strings.HasPrefix(topic, "rmq_sys_") || topic == scheduleTopic {
 			return
 		}
-		list, _ := record.Prop(props, "INNER_MULTI_DISPATCH")
+		list, _ := record.Prop(props, record.PropQueues)
 		names, numbers := bytes.Split(list, []byte{','}), bytes.Split(offsets, []byte{','})
 		if len(names) != len(numbers) {
 			return

@@ -3,8 +3,6 @@ package derive
 import (
 	"fmt"
 	"testing"
-
-	"ringmq/store/record"
 )
 
 // TestTags: a delayed message's entry holds the time of its delivery, any other the hash of its tags
@@ -25,11 +23,6 @@ func TestTags(t *testing.T) {
 	} {
 		if code, relative := StockLevels.Tags(tc.topic, []byte(tc.props)); code != tc.code || relative != tc.relative {
 			t.Errorf("%s %q: %d %v, want %d %v", tc.topic, tc.props, code, relative, tc.code, tc.relative)
-		}
-	}
-	for flag, want := range map[int32]bool{0: true, record.SysPrepared: false, record.SysCommit: true, record.SysRollback: false, record.SysCompressed: true} {
-		if InQueue(flag) != want {
-			t.Errorf("flag %#x: in queue %v", flag, !want)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func keysOf(props []byte) iter.Seq[key] {
 		var id, keys, tags []byte
 		for name, value := range record.Props(props) {
 			switch string(name) {
-			case "UNIQ_KEY":
+			case record.PropUniqueKey:
 				id = value
-			case "KEYS":
+			case record.PropKeys:
 				keys = value
-			case "TAGS":
+			case record.PropTags:
 				tags = value
 			}
 		}

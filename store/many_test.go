@@ -32,7 +32,7 @@ func TestManyQueues(t *testing.T) {
 				t.Fatal(h.Err())
 			}
 		}
-		if n := openQueueFiles(t, o.Dir); n > keptOpenFiles() {
+		if n := openQueueFiles(t, o.Dir); n > keptOpenFiles()+1 { // the keeper has one in hand
 			t.Errorf("%d queue files are open, %d at most are kept so", n, keptOpenFiles())
 		}
 	}

@@ -91,8 +91,9 @@ func (c *Conn) SendRanges(cmd *wire.Command, body []uring.FileRange) {
 // Owe keeps answer back until the mark has reached end, the first byte of the log behind what it
 // acknowledges. Then it is sent, in the order of the calls on this loop. It goes out with code 10 once
 // it was owed for OweWait, and with the code given to Server.FailOwed when that was called, unless
-// the mark had reached end by then. Nothing is allocated. Loop only; nothing happens when closed.
-func (c *Conn) Owe(at Mark, end int64, answer *wire.Command) {
+// the mark had reached end by then. answer is encoded before Owe returns, and Owe allocates nothing. Loop
+// only; nothing happens when closed.
+func (c *Conn) Owe(at Mark, end int64, answer Answer) {
 	if c.closing.Load() {
 		return
 	}

@@ -3,8 +3,6 @@ package netio
 import (
 	"time"
 	"unsafe"
-
-	"ringmq/netio/wire"
 )
 
 // debt is one owed answer: whom it is for and when it may go out.
@@ -32,8 +30,9 @@ const debtBytes = 40 // of memory; part of what a loop accounts for
 
 var _ = [1]struct{}{}[debtBytes-unsafe.Sizeof(debt{})] // stops compiling when it is no longer true
 
-// fifoKeepBytes is how much room for frames an empty fifo keeps.
-const fifoKeepBytes = 64 << 10
+// fifoKeepBytes is how much room for frames an empty fifo keeps: the answers of some 1,500 sends, so that
+// a batch of those does not find its room gone and grow it anew.
+const fifoKeepBytes = 512 << 10
 
 func (f *fifo) len() int { return len(f.debts) - f.first }
 
@@ -47,7 +46,7 @@ func (f *fifo) held() int {
 }
 
 // push encodes an answer behind the others and returns its length.
-func (f *fifo) push(c *Conn, end int64, since time.Duration, answer *wire.Command) int {
+func (f *fifo) push(c *Conn, end int64, since time.Duration, answer Answer) int {
 	from := len(f.frames)
 	f.frames = answer.Append(f.frames)
 	n := len(f.frames) - from

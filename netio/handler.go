@@ -38,3 +38,9 @@ const (
 	AtVisible             // the record may be read by consumers
 	marks
 )
+
+// Answer is a frame that is yet to be encoded, such as a *wire.Command.
+type Answer interface {
+	// Append adds the whole frame to dst.
+	Append(dst []byte) []byte
+}

@@ -102,3 +102,30 @@ func TestCloneOwnsItsMemory(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// TestSendAnswerFrame: the short way to the frame of a send's answer writes what the long way writes.
+func TestSendAnswerFrame(t *testing.T) {
+	texts := [][]byte{nil, []byte("id"), []byte("a \"quoted\\\" one"), []byte("caf\u00e9\x01\xff"), msgID}
+	for i, text := range texts {
+		for _, form := range []Encoding{JSON, RocketMQ} {
+			for fields := range 16 {
+				h := SendAnswer{MsgID: msgID, QueueID: int32(i), QueueOffset: int64(fields) << 40, TraceOn: fields%3 == 0}
+				for bit, to := range []*[]byte{&h.TransactionID, &h.BatchUniqID, &h.RecallHandle, &h.Region} {
+					if fields&(1<<bit) != 0 {
+						*to = text
+					}
+				}
+				req := Command{Opaque: int32(100 * i), Encoding: form}
+				var long, short Command
+				long.Answer(&req, FlushDiskTimeout)
+				short.Answer(&req, FlushDiskTimeout)
+				h.Append(&long)
+				before := []byte("before")
+				want, got := long.Append(before), h.AppendFrame(before, &short)
+				if !bytes.Equal(got, want) {
+					t.Fatalf("form %d, %+v:\n%q, want\n%q", form, h, got, want)
+				}
+			}
+		}
+	}
+}

@@ -104,27 +104,37 @@ func parseInt(v []byte, bits int) (int64, bool) {
 	if negative || len(v) > 0 && v[0] == '+' {
 		v = v[1:]
 	}
+	for len(v) > digitsMax && v[0] == '0' {
+		v = v[1:]
+	}
+	if len(v) == 0 || len(v) > digitsMax {
+		return 0, false
+	}
+	var n uint64
+	for _, d := range v {
+		if d -= '0'; d > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(d)
+	}
 	limit := uint64(1)<<(bits-1) - 1
 	if negative {
 		limit++
 	}
-	var n uint64
-	for _, d := range v {
-		if d -= '0'; d > 9 || n > limit/10 {
-			return 0, false
-		}
-		if n = n*10 + uint64(d); n > limit {
-			return 0, false
-		}
+	if n > limit {
+		return 0, false
 	}
 	if negative {
 		n = -n
 	}
-	return int64(n), len(v) > 0
+	return int64(n), true
 }
 
+// digitsMax is how many decimal digits fit an uint64, whichever they are, and no fewer than any int64 has.
+const digitsMax = 19
+
 // isTrue reads a boolean as Java's Boolean.parseBoolean does: whatever is not "true" is false.
-func isTrue(v []byte) bool { return equalFold(v, "true") }
+func isTrue(v []byte) bool { return len(v) == len("true") && equalFold(v, "true") }
 
 func equalFold(v []byte, text string) bool { return bytes.EqualFold(v, []byte(text)) }
 
@@ -135,6 +145,9 @@ func (s *seen) mark(field int) { *s |= 1 << field }
 
 // lacks returns the first required name that has not arrived, "" when all have.
 func (s seen) lacks(names []string, required seen) string {
+	if required&^s == 0 {
+		return ""
+	}
 	for i, name := range names {
 		if required&^s&(1<<i) != 0 {
 			return name

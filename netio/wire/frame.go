@@ -86,6 +86,11 @@ func (c *Command) AppendHead(dst []byte, bodyBytes int) []byte {
 		form = JSON
 		dst = c.appendJSON(dst)
 	}
+	return c.endHead(dst, start, form, bodyBytes)
+}
+
+// endHead fills the prefix of the frame that begins at start, now that its header is there.
+func (c *Command) endHead(dst []byte, start int, form Encoding, bodyBytes int) []byte {
 	n := len(dst) - start - prefixBytes
 	if n > maxHeaderBytes {
 		return c.tooLong(n).AppendHead(dst[:start], bodyBytes)

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -23,8 +25,7 @@ func (c *Command) parseJSON(header []byte) error {
 	return nil
 }
 
-// headerMembers are the members of the stock class. The header form is told by the frame, so
-// serializeTypeCurrentRPC says nothing new.
+// headerMembers are the members of the stock class that count.
 var headerMembers = [...]string{"code", "extFields", "flag", "language", "opaque", "remark", "version"}
 
 func (c *Command) member(s *scanner, key []byte) {
@@ -45,6 +46,8 @@ func (c *Command) member(s *scanner, key []byte) {
 		}
 	case "version":
 		c.Version = headerInt(s, key, c.Version)
+	case "serializeTypeCurrentRPC": // the frame tells the header's form
+		s.skip()
 	default:
 		for _, name := range headerMembers {
 			if string(key) != name && sameName(key, name) {
@@ -135,8 +138,7 @@ func lower(b byte) byte {
 // appendJSON writes the header in the JSON form: members in the order of the stock broker, every
 // field a text, null ones left out.
 func (c *Command) appendJSON(dst []byte) []byte {
-	dst = append(dst, `{"code":`...)
-	dst = strconv.AppendInt(dst, int64(c.Code), 10)
+	dst = c.openJSON(dst)
 	open := `,"extFields":{`
 	for i := range c.Fields {
 		f := &c.Fields[i]
@@ -152,6 +154,17 @@ func (c *Command) appendJSON(dst []byte) []byte {
 	if open == "," {
 		dst = append(dst, '}')
 	}
+	return c.closeJSON(dst)
+}
+
+// openJSON writes what stands before the fields.
+func (c *Command) openJSON(dst []byte) []byte {
+	dst = append(dst, `{"code":`...)
+	return strconv.AppendInt(dst, int64(c.Code), 10)
+}
+
+// closeJSON writes what stands behind the fields.
+func (c *Command) closeJSON(dst []byte) []byte {
 	dst = append(dst, `,"flag":`...)
 	dst = strconv.AppendInt(dst, int64(c.Flag), 10)
 	dst = append(dst, `,"language":`...)
@@ -178,7 +191,7 @@ func (c *Command) appendJSON(dst []byte) []byte {
 func appendQuoted(dst, text []byte) []byte {
 	dst = append(dst, '"')
 	from := 0
-	for i := 0; i < len(text); {
+	for i := plainBytes(text, 0); i < len(text); i = plainBytes(text, i) {
 		b := text[i]
 		if b >= utf8.RuneSelf {
 			r, n := utf8.DecodeRune(text[i:])
@@ -190,15 +203,32 @@ func appendQuoted(dst, text []byte) []byte {
 			i += n
 			continue
 		}
-		if i++; b >= ' ' && b != '"' && b != '\\' {
-			continue
-		}
-		dst = append(dst, text[from:i-1]...)
+		dst = append(dst, text[from:i]...)
 		dst = appendEscape(dst, b)
+		i++
 		from = i
 	}
 	dst = append(dst, text[from:]...)
 	return append(dst, '"')
+}
+
+// plainBytes returns the end of the bytes from i on that stand for themselves in a JSON text: ASCII without
+// control characters, quotes and backslashes. It looks at eight at a time.
+func plainBytes(text []byte, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(text); i += 8 {
+		w := binary.LittleEndian.Uint64(text[i:])
+		q, e := w^'"'*ones, w^'\\'*ones
+		if odd := (w | (w-' '*ones)&^w | (q-ones)&^q | (e-ones)&^e) & tops; odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8 // only bytes behind the first can be wrong
+		}
+	}
+	for ; i < len(text); i++ {
+		if b := text[i]; b < ' ' || b >= utf8.RuneSelf || b == '"' || b == '\\' {
+			break
+		}
+	}
+	return i
 }
 
 func appendEscape(dst []byte, b byte) []byte {

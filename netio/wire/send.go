@@ -1,5 +1,7 @@
 package wire
 
+import "strconv"
+
 // SendRequest is the header of SEND_MESSAGE (10, long names), of SEND_MESSAGE_V2 (310) and
 // SEND_BATCH_MESSAGE (320, both with one-letter names). Its texts are views into the command.
 type SendRequest struct {
@@ -202,4 +204,43 @@ func (h *SendAnswer) Append(c *Command) {
 		c.SetBytes("MSG_REGION", h.Region)
 		c.SetBool("TRACE_ON", h.TraceOn)
 	}
+}
+
+// AppendFrame adds the frame of answer c with the fields of h to dst: what c.Append writes after h.Append(c),
+// but in the JSON form without a look at each field on the way, as every send has one. c, which has no
+// fields and no body, is not to be used afterwards. It does not allocate once c and dst are warm.
+func (h *SendAnswer) AppendFrame(dst []byte, c *Command) []byte {
+	if c.Encoding != JSON {
+		h.Append(c)
+		return c.Append(dst)
+	}
+	start := len(dst)
+	dst = append(dst, make([]byte, prefixBytes)...)
+	dst = c.openJSON(dst)
+	dst = append(dst, `,"extFields":{"msgId":`...)
+	dst = appendQuoted(dst, h.MsgID)
+	dst = append(dst, `,"queueId":"`...)
+	dst = strconv.AppendInt(dst, int64(h.QueueID), 10)
+	dst = append(dst, `","queueOffset":"`...)
+	dst = strconv.AppendInt(dst, h.QueueOffset, 10)
+	dst = append(dst, '"')
+	dst = appendSome(dst, `,"transactionId":`, h.TransactionID)
+	dst = appendSome(dst, `,"batchUniqId":`, h.BatchUniqID)
+	dst = appendSome(dst, `,"recallHandle":`, h.RecallHandle)
+	if len(h.Region) > 0 {
+		dst = appendSome(dst, `,"MSG_REGION":`, h.Region)
+		dst = append(dst, `,"TRACE_ON":"`...)
+		dst = strconv.AppendBool(dst, h.TraceOn)
+		dst = append(dst, '"')
+	}
+	dst = append(dst, '}')
+	return c.endHead(c.closeJSON(dst), start, JSON, 0)
+}
+
+// appendSome writes a JSON member that is left out when empty.
+func appendSome(dst []byte, name string, value []byte) []byte {
+	if len(value) == 0 {
+		return dst
+	}
+	return appendQuoted(append(dst, name...), value)
 }

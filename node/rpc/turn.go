@@ -13,15 +13,16 @@ import (
 // turn is the scratch of one loop: what its handlers reuse from request to request, and the sends
 // that wait for the end of the turn. Loop only.
 type turn struct {
-	call  Call
-	ans   wire.Command
-	head  wire.Command // stands for a request that is gone when its answer is made
-	send  wire.SendRequest
-	pull  wire.PullRequest
-	got   store.Got
-	ids   uniqKeys
-	body  []byte // records copied for an answer
-	polls *pull.Holder
+	call   Call
+	ans    wire.Command
+	stored storedAnswer // with ans
+	head   wire.Command // stands for a request that is gone when its answer is made
+	send   wire.SendRequest
+	pull   wire.PullRequest
+	got    store.Got
+	ids    uniqKeys
+	body   []byte // records copied for an answer
+	polls  *pull.Holder
 
 	// The sends of this turn. The messages in puts point into the connections' input and into
 	// arena; nothing does any more once they are appended.
@@ -107,13 +108,21 @@ func (s *Server) settle(t *turn, d *send) {
 	}
 	from := len(t.arena)
 	t.arena = appendMsgIDs(t.arena, s.opts.Advertise, puts)
-	h := wire.SendAnswer{
+	t.stored = storedAnswer{&t.ans, wire.SendAnswer{
 		MsgID: t.arena[from:], QueueID: d.queueID, QueueOffset: puts[0].QueueOffset,
 		TransactionID: d.uniqKey, Region: s.region, TraceOn: s.opts.Trace,
-	}
-	h.Append(&t.ans)
-	d.conn.Owe(mark, puts[len(puts)-1].End, &t.ans)
+	}}
+	d.conn.Owe(mark, puts[len(puts)-1].End, &t.stored)
 }
+
+// storedAnswer is the answer to a send that was stored.
+type storedAnswer struct {
+	ans    *wire.Command
+	fields wire.SendAnswer
+}
+
+// Append is netio.Answer.
+func (a *storedAnswer) Append(dst []byte) []byte { return a.fields.AppendFrame(dst, a.ans) }
 
 // appendMsgIDs adds the ids of the puts, separated by commas.
 func appendMsgIDs(dst []byte, host netip.AddrPort, puts []store.Put) []byte {

@@ -3,8 +3,9 @@ package netio
 import "math/bits"
 
 // poolClasses are the sizes of buffers that a loop keeps for reuse, and how many of each: about 2 MiB
-// per loop after a burst. Larger buffers go to the garbage collector.
-var poolClasses = [...]struct{ bytes, keep int }{{4 << 10, 32}, {16 << 10, 16}, {64 << 10, 16}, {256 << 10, 2}}
+// per loop after a burst. Larger buffers go to the garbage collector. Of the smallest each connection that
+// gets answers in a turn takes one.
+var poolClasses = [...]struct{ bytes, keep int }{{4 << 10, 128}, {16 << 10, 16}, {64 << 10, 16}, {256 << 10, 2}}
 
 // bufPool holds the idle buffers of one loop. Loop only.
 type bufPool struct {

@@ -47,8 +47,7 @@ func Props(props []byte) iter.Seq2[[]byte, []byte] {
 		for rest := props; len(rest) > 0; {
 			var entry []byte
 			entry, _, rest = cutEntry(rest)
-			name, value, _ := bytes.Cut(entry, []byte{nameSep})
-			if len(name) > 0 && len(value) > 0 && !yield(name, value) {
+			if at := bytes.IndexByte(entry, nameSep); at > 0 && at+1 < len(entry) && !yield(entry[:at:at], entry[at+1:]) {
 				return
 			}
 		}
@@ -93,6 +92,9 @@ func AppendPropsBut(dst, props []byte, dropped func(name []byte) bool) []byte {
 
 // cutEntry splits off the first entry of props; ended tells whether a separator followed it.
 func cutEntry(props []byte) (entry []byte, ended bool, rest []byte) {
-	entry, rest, ended = bytes.Cut(props, []byte{propSep})
-	return entry, ended, rest
+	at := bytes.IndexByte(props, propSep)
+	if at < 0 {
+		return props, false, nil
+	}
+	return props[:at:at], true, props[at+1:]
 }

@@ -16,7 +16,6 @@ import (
 
 	"ringmq/netio/remoting"
 	"ringmq/netio/wire"
-	"ringmq/perf/load"
 )
 
 // server is a process under load that this command started: a node, or the bare loop of one.
@@ -145,31 +144,4 @@ func get(url string) ([]byte, error) {
 		err = fmt.Errorf("%s: %s", url, resp.Status)
 	}
 	return body, err
-}
-
-// createTopics makes the topics of a load that has several.
-func (s *server) createTopics(l load.Send) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	c, err := remoting.Dial(ctx, s.addr, remoting.Options{})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for i := range l.Topics {
-		var cmd wire.Command
-		cmd.Request(wire.UpdateAndCreateTopic, 0)
-		(&wire.CreateTopicRequest{
-			Topic: l.TopicName(i), DefaultTopic: "TBW102", ReadQueueNums: int32(l.Queues), WriteQueueNums: int32(l.Queues), Perm: 6,
-			TopicFilterType: "SINGLE_TAG",
-		}).Append(&cmd)
-		a, err := c.Call(ctx, &cmd)
-		if err == nil && a.Code != wire.Success {
-			err = fmt.Errorf("code %d: %s", a.Code, a.Remark)
-		}
-		if err != nil {
-			return fmt.Errorf("create topic %s: %w", l.TopicName(i), err)
-		}
-	}
-	return nil
 }

@@ -1,18 +1,23 @@
 // Package load drives a RocketMQ-speaking broker from outside and counts what it answers. It speaks through netio/wire
-// alone, so that it measures any broker, and so that no code of the node can flatter it.
+// alone, and reads messages by store/record, so that it measures any broker, and so that no code of the node can flatter it.
+//
+//	send.go     closed loop: the next request when an answer comes
+//	open.go     open loop: requests at their times, whatever comes
+//	consume.go  pulls: catching up, or waiting for what arrives
+//	restart.go  what a restart of the broker costs, and whether it loses anything
+//	topics.go   many topics; frame.go, body.go, result.go: what they share
+//
+// A generator has a ceiling of its own: "ringmq bench ceiling" measures it.
 package load
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
+	"encoding/binary"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"sync"
 	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"ringmq/netio/wire"
 )
@@ -28,28 +33,13 @@ type Send struct {
 	Conns    int           // connections
 	InFlight int           // requests under way on each
 	Bytes    int           // body of one message
+	Batch    int           // messages in one request
 	Level    int           // delay level of the messages, 0 for none
+	RunID    uint32        // in the stamps; picked by chance if 0
 	Warm     time.Duration // not counted
 	For      time.Duration // counted, after Warm
+	Live     *Live         // kept up, if given
 }
-
-// Result counts what was answered in the counted time.
-type Result struct {
-	OK      int64               // answers with code 0
-	Refused map[wire.Code]int64 // other answers, by code
-	Elapsed time.Duration
-	Latency *hdrhistogram.Histogram // of the answers with code 0, in nanoseconds
-}
-
-// newLatency holds up to a minute with three digits.
-func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, int64(time.Minute), 3) }
-
-// P50 and P99 are how long half, or 99 in a hundred, of the answers took at most.
-func (r Result) P50() time.Duration { return time.Duration(r.Latency.ValueAtQuantile(50)) }
-func (r Result) P99() time.Duration { return time.Duration(r.Latency.ValueAtQuantile(99)) }
-
-// PerSecond is the rate of acknowledged messages.
-func (r Result) PerSecond() float64 { return float64(r.OK) / r.Elapsed.Seconds() }
 
 // Fill sets defaults.
 func (s *Send) Fill() {
@@ -60,169 +50,181 @@ func (s *Send) Fill() {
 	s.Conns = cmp.Or(s.Conns, 64)
 	s.InFlight = cmp.Or(s.InFlight, 16)
 	s.Bytes = cmp.Or(s.Bytes, 1024)
+	s.Batch = cmp.Or(s.Batch, 1)
+	s.RunID = cmp.Or(s.RunID, rand.Uint32(), 1)
 	s.For = cmp.Or(s.For, 5*time.Second)
+	if s.Live == nil {
+		s.Live = new(Live)
+	}
 }
 
 // Run sends until the time is over or ctx ends, and returns the sum over all connections. A connection that breaks ends
 // the run with its error.
 func (s Send) Run(ctx context.Context) (Result, error) {
 	s.Fill()
-	start := time.Now()
-	span := window{from: start.Add(s.Warm), to: start.Add(s.Warm + s.For)}
+	span := spanOf(s.Warm, s.For)
 	ctx, cancel := context.WithDeadline(ctx, span.to)
 	defer cancel()
-	sum := Result{Refused: map[wire.Code]int64{}, Elapsed: s.For, Latency: newLatency()}
-	var (
-		mu   sync.Mutex // guards sum and errs
-		errs []error
-		wg   sync.WaitGroup
-	)
-	for id := range s.Conns {
-		wg.Go(func() {
-			r, err := s.one(ctx, id, span)
-			mu.Lock()
-			defer mu.Unlock()
-			sum.OK += r.OK
-			sum.Latency.Merge(r.Latency)
-			for code, n := range r.Refused {
-				sum.Refused[code] += n
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("connection %d: %w", id, err))
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	return sum, errors.Join(errs...)
+	sum := newResult()
+	sum.Elapsed = s.For
+	var mu sync.Mutex // guards sum
+	shared := s.templates()
+	err := each(ctx, s.Conns, func(ctx context.Context, id int) error {
+		r, err := s.one(ctx, s.requests(shared, id), span)
+		mu.Lock()
+		defer mu.Unlock()
+		sum.add(r)
+		return err
+	})
+	return sum, err
 }
-
-// window is the time in which answers count.
-type window struct{ from, to time.Time }
-
-func (w window) holds(t time.Time) bool { return !t.Before(w.from) && t.Before(w.to) }
 
 // one runs one connection: it reads what has arrived, puts one request into the output for each answer, and writes the
 // output when nothing more is buffered, as a client with a queue of callers would.
-func (s Send) one(ctx context.Context, id int, span window) (Result, error) {
-	r := Result{Refused: map[wire.Code]int64{}, Latency: newLatency()}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", s.Addr)
+func (s Send) one(ctx context.Context, next requests, span window) (Result, error) {
+	r := newResult()
+	conn, hangUp, err := dial(ctx, s.Addr)
 	if err != nil {
 		return r, unlessOver(ctx, err)
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
-	defer stop()
+	defer hangUp()
 
-	next := s.requests(id)
-	out := make([]byte, 0, (s.Bytes+512)*s.InFlight)
-	began := make([]time.Time, s.InFlight) // by opaque: a request takes the place of the one that was answered
+	out := make([]byte, 0, (next.frameBytes()+64)*s.InFlight)
+	began := make([]time.Time, s.InFlight) // by number: a request takes the place of the one that was answered
+	now := time.Now()
 	for place := range began {
-		began[place] = time.Now()
-		out = next(out, int32(place))
+		began[place] = now
+		out = next.append(out, place, now)
 	}
-	in := bufio.NewReaderSize(conn, 64<<10)
-	var answer wire.Command
+	in := frames{conn: conn, buf: make([]byte, 16<<10)}
+	var scratch wire.Command
+	ok, refused := int64(0), int64(0)
 	for {
-		if in.Buffered() == 0 && len(out) > 0 {
-			if _, err := conn.Write(out); err != nil {
-				return r, unlessOver(ctx, err)
+		if in.waits() {
+			if len(out) > 0 {
+				if _, err := conn.Write(out); err != nil {
+					return r, unlessOver(ctx, err)
+				}
+				out = out[:0]
 			}
-			out = out[:0]
+			s.Live.Sent.Add(ok)
+			s.Live.Refused.Add(refused)
+			ok, refused, now = 0, 0, time.Time{}
 		}
-		if err := readAnswer(in, &answer); err != nil {
+		frame, err := in.next()
+		if err != nil {
 			return r, unlessOver(ctx, err)
 		}
-		place := answer.Opaque
-		if place < 0 || int(place) >= len(began) {
-			return r, fmt.Errorf("answer with opaque=%d, which no request had", place)
+		if now.IsZero() {
+			now = time.Now() // all answers of one read came at one time
 		}
-		now := time.Now()
+		place, code, err := readAnswer(frame, &scratch)
+		if err != nil {
+			return r, err
+		}
+		if place < 0 || place >= len(began) {
+			return r, errOpaque(place)
+		}
 		if span.holds(now) {
-			r.count(answer.Code, now.Sub(began[place]))
+			r.count(code, now.Sub(began[place]), int64(s.Batch))
+		}
+		if code == wire.Success {
+			ok += int64(s.Batch)
+		} else {
+			refused++
 		}
 		began[place] = now
-		out = next(out, place)
+		out = next.append(out, place, now)
 	}
-}
-
-func (r *Result) count(code wire.Code, took time.Duration) {
-	if code != wire.Success {
-		r.Refused[code]++
-		return
-	}
-	r.OK++
-	_ = r.Latency.RecordValue(min(int64(took), int64(time.Minute)))
 }
 
 // TopicName is the name of the i-th topic.
-func (s Send) TopicName(i int) string {
-	if s.Topics <= 1 {
-		return s.Topic
+func (s Send) TopicName(i int) string { return topicName(s.Topic, s.Topics, i) }
+
+func topicName(topic string, topics, i int) string {
+	if topics <= 1 {
+		return topic
 	}
-	return fmt.Sprintf("%s-%d", s.Topic, i)
+	return fmt.Sprintf("%s-%d", topic, i)
 }
 
-// requests returns a function that appends the next request of connection id. Requests go round all queues of all
-// topics; the connections begin at different places.
-func (s Send) requests(id int) func(dst []byte, opaque int32) []byte {
-	var (
-		cmd    wire.Command
-		at     = id * 7919 // a prime: neighbours do not follow each other
-		body   = make([]byte, s.Bytes)
-		topics = make([][]byte, s.Topics)
-	)
-	for i := range topics {
-		topics[i] = []byte(s.TopicName(i))
-	}
-	for i := range body {
-		body[i] = byte('a' + (i+id)%26)
-	}
-	h := wire.SendRequest{
-		ProducerGroup: []byte(s.Group), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: int32(s.Queues),
-		BornTimestamp: time.Now().UnixMilli(), Properties: []byte("TAGS\x01load\x02"),
-	}
+// shared is what all connections of a load read.
+type shared struct {
+	templates []template // topic t, queue q: t*Queues + q
+	noise     noise
+	props     string
+	bodyBytes int // of one request
+}
+
+func (s Send) templates() *shared {
+	sh := &shared{noise: newNoise(s.Bytes), props: "TAGS\x01load\x02", bodyBytes: s.Bytes}
 	if s.Level > 0 {
-		h.Properties = fmt.Appendf(h.Properties, "DELAY\x01%d\x02", s.Level)
+		sh.props += fmt.Sprintf("DELAY\x01%d\x02", s.Level)
 	}
-	return func(dst []byte, opaque int32) []byte {
-		at++
-		h.Topic, h.QueueID = topics[at%s.Topics], int32(at/s.Topics%s.Queues)
-		cmd.Recycle()
-		cmd.Request(wire.SendMessageV2, opaque)
-		h.Append(&cmd)
-		cmd.Body = body
-		return cmd.Append(dst)
+	code := wire.SendMessageV2
+	if s.Batch > 1 {
+		code, sh.bodyBytes = wire.SendBatchMessage, s.Batch*(elementBytes+s.Bytes+len(sh.props))
+	}
+	var cmd wire.Command
+	for t := range s.Topics {
+		for q := range s.Queues {
+			h := wire.SendRequest{
+				ProducerGroup: []byte(s.Group), Topic: []byte(s.TopicName(t)), DefaultTopic: []byte("TBW102"), DefaultTopicQueueNums: int32(s.Queues),
+				QueueID: int32(q), BornTimestamp: time.Now().UnixMilli(), Properties: []byte(sh.props), Batch: s.Batch > 1,
+			}
+			if s.Batch > 1 {
+				h.Properties = nil
+			}
+			cmd.Recycle()
+			cmd.Request(code, 0)
+			h.Append(&cmd)
+			sh.templates = append(sh.templates, newTemplate(&cmd, sh.bodyBytes))
+		}
+	}
+	return sh
+}
+
+// requests makes the requests of one connection. They go round all queues of all topics; the connections begin at
+// different places.
+type requests struct {
+	*shared
+	topics, queues int
+	bytes, batch   int
+	stamp          Stamp // of the next message
+	at             int
+}
+
+func (s Send) requests(sh *shared, id int) requests {
+	return requests{
+		shared: sh, topics: s.Topics, queues: s.Queues, bytes: s.Bytes, batch: s.Batch,
+		stamp: Stamp{Run: s.RunID, Sender: uint32(id)},
+		at:    id * 7919, // a prime: neighbours do not follow each other
 	}
 }
 
-// readAnswer reads one frame into answer, which is valid until the next read.
-func readAnswer(in *bufio.Reader, answer *wire.Command) error {
-	prefix, err := in.Peek(4)
-	if err != nil {
-		return err
-	}
-	n, err := wire.FrameBytes(prefix)
-	if err != nil {
-		return err
-	}
-	frame, err := in.Peek(n) // an answer to a send has no body: it fits the buffer
-	if err != nil {
-		return fmt.Errorf("answer of %d bytes: %w", n, err)
-	}
-	answer.Recycle()
-	if err := answer.Parse(frame); err != nil {
-		return err
-	}
-	_, err = in.Discard(n)
-	return err
-}
+func (r *requests) frameBytes() int { return len(r.templates[0].head) + r.bodyBytes }
 
-// unlessOver drops the error that the end of the run itself caused.
-func unlessOver(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		return nil
+// elementBytes are those of a message in a batch, without body and properties.
+const elementBytes = 4 + 4 + 4 + 4 + 4 + 2
+
+// append appends the next request, whose messages should be sent at a time.
+func (r *requests) append(dst []byte, number int, at time.Time) []byte {
+	r.at++
+	dst = r.templates[r.at%r.topics*r.queues+r.at/r.topics%r.queues].append(dst, number)
+	r.stamp.At = at.UnixNano()
+	if r.batch <= 1 {
+		dst = r.noise.appendBody(dst, r.bytes, r.stamp)
+		r.stamp.Number++
+		return dst
 	}
-	return err
+	for range r.batch { // as record.Element describes it
+		dst = binary.BigEndian.AppendUint32(dst, uint32(elementBytes+r.bytes+len(r.props)))
+		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) // magic, CRC, flag
+		dst = binary.BigEndian.AppendUint32(dst, uint32(r.bytes))
+		dst = r.noise.appendBody(dst, r.bytes, r.stamp)
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.props)))
+		dst = append(dst, r.props...)
+		r.stamp.Number++
+	}
+	return dst
 }

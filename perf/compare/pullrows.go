@@ -15,8 +15,8 @@ import (
 const pullQueues = 8
 
 // pulls is the load of catch-up consumers.
-func (c comparison) pulls() load.Pull {
-	return load.Pull{Queues: pullQueues, Conns: pullQueues, Warm: c.load.Warm, For: c.load.For}
+func (c comparison) pulls() load.Consume {
+	return load.Consume{Plain: true, Queues: pullQueues, Conns: pullQueues, Warm: c.load.Warm, For: c.load.For}
 }
 
 // filled is what a node has stored for a row of pulls.
@@ -48,7 +48,7 @@ func (c comparison) withFilled(dir string, bytes int, f func(*server, filled) er
 }
 
 // pull runs pulls on a server and returns what came, and its CPU time per message.
-func (c comparison) pull(s *server) (r load.Pulled, perMessage time.Duration, err error) {
+func (c comparison) pull(s *server) (r load.Consumed, perMessage time.Duration, err error) {
 	p := c.pulls()
 	p.Addr = s.addr
 	warm := p
@@ -73,7 +73,7 @@ func (c comparison) pull(s *server) (r load.Pulled, perMessage time.Duration, er
 
 // pullRate compares a node's pulls with those of the bare loop, on as many records of the same size.
 func (c comparison) pullRate(dir string, bytes, most int, sendfile bool) (held float64, figures string, err error) {
-	var node load.Pulled
+	var node load.Consumed
 	var cpu time.Duration
 	var has filled
 	err = c.withFilled(dir, bytes, func(s *server, f filled) (err error) {
@@ -97,7 +97,7 @@ func (c comparison) pullRate(dir string, bytes, most int, sendfile bool) (held f
 	return node.PerSecond() / bare.PerSecond(), figures, nil
 }
 
-func perPull(p load.Pulled) float64 { return float64(p.Messages) / float64(max(p.Pulls, 1)) }
+func perPull(p load.Consumed) float64 { return float64(p.Messages) / float64(max(p.Pulls, 1)) }
 
 func (c comparison) pullSmall(dir string) (float64, string, error) {
 	return c.pullRate(dir, 1024, 32, false)

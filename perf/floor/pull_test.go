@@ -50,7 +50,7 @@ func TestPull(t *testing.T) {
 		dir := t.TempDir()
 		t.Run("run", func(t *testing.T) {
 			l := Layout{Queues: 3, Records: 100, RecordBytes: 20_000, Most: 32, Sendfile: sendfile}
-			r, err := load.Pull{Addr: startPull(t, dir, l), Conns: 4, Queues: 3, For: time.Second / 4}.Run(t.Context())
+			r, err := load.Consume{Plain: true, Addr: startPull(t, dir, l), Conns: 4, Queues: 3, For: time.Second / 4}.Run(t.Context())
 			if err != nil || r.Messages == 0 || r.Pulls == 0 || r.Bytes < r.Messages*20_000 || r.P99() <= 0 {
 				t.Errorf("sendfile=%v: %+v %v", sendfile, r, err)
 			}

@@ -66,6 +66,14 @@ type Consumed struct {
 // PerSecond is the rate of messages.
 func (c Consumed) PerSecond() float64 { return float64(c.Messages) / c.Elapsed.Seconds() }
 
+// P99 is how long 99 in a hundred of the pulls took at most.
+func (c Consumed) P99() time.Duration {
+	if c.Pull == nil {
+		return 0
+	}
+	return time.Duration(c.Pull.ValueAtQuantile(99))
+}
+
 // Fill sets defaults.
 func (c *Consume) Fill() {
 	c.Topic = cmp.Or(c.Topic, "LoadTopic")

@@ -73,11 +73,14 @@ func TestCatchUpGoesRound(t *testing.T) {
 	n := nodetest.Start(t, nodetest.Setup{RealTime: true})
 	n.Client().Send("LoadTopic", 0, "one")
 	got, err := Consume{Addr: n.Addr(), Queues: 1, Conns: 1, Plain: true, For: countFor}.Run(t.Context())
-	if err != nil || got.Messages < 2 || got.Pulls != got.Messages {
+	if err != nil || got.Messages < 2 || got.Pulls != got.Messages || got.P99() <= 0 || got.PerSecond() <= 0 {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, err := (Consume{Addr: n.Addr(), Queues: 4, Conns: 1, For: countFor}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Error("queues without messages were caught up with:", err)
+	}
+	if _, err := (Consume{Addr: n.Addr(), Topic: "Nothing", Conns: 1, For: time.Minute}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "code 17") {
+		t.Error("a topic that does not exist:", err)
 	}
 }
 

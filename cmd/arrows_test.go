@@ -56,7 +56,7 @@ var rooms = []room{
 	{"node/nodetest", []string{"node/...", "netio/...", "store/...", "uring/..."}, nil},
 	{"node", []string{"node/...", "netio/...", "store/...", "ha/...", "uring/..."}, []string{"golang.org/x/sys", "github.com/VictoriaMetrics/metrics"}},
 	{"perf", []string{"perf/...", "netio/wire", "netio/remoting", "store/record"}, []string{"github.com/HdrHistogram", "github.com/panjf2000/gnet/v2", "golang.org/x/sys"}},
-	{"cmd", []string{"cmd/...", "node/...", "netio/wire", "netio/remoting", "store/...", "perf/..."}, []string{"github.com/spf13/cobra", "golang.org/x/sys"}},
+	{"cmd", []string{"cmd/...", "node/...", "netio/wire", "netio/remoting", "store/...", "perf/..."}, []string{"github.com/spf13/cobra", "github.com/HdrHistogram", "golang.org/x/sys"}},
 }
 
 // services of node that no other service may import: each is buildable alone in a test.

@@ -69,7 +69,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), storeCommand(), doctorCommand(), versionCommand())
+	root.AddCommand(serveCommand(), sendCommand(), consumeCommand(), storeCommand(), benchCommand(), doctorCommand(), versionCommand())
 	return root
 }
 

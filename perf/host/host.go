@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,17 +57,22 @@ func cutLast(s string, sep byte) (before, after string, ok bool) {
 
 // OwnMemory is a process's resident anonymous and shared memory in bytes. Pages of files, which the kernel takes back
 // at will, are not in it.
-func OwnMemory(pid int) (int64, error) {
+func OwnMemory(pid int) (int64, error) { return status(pid, "RssAnon", "RssShmem") }
+
+// Resident is all memory of a process that is resident, pages of mapped files included, in bytes.
+func Resident(pid int) (int64, error) { return status(pid, "VmRSS") }
+
+// status is the sum of some fields of proc(5) status, which are in KiB, in bytes.
+func status(pid int, names ...string) (sum int64, err error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	var sum int64
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
-		if name != "RssAnon" && name != "RssShmem" {
+		if !slices.Contains(names, name) {
 			continue
 		}
 		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)

@@ -33,6 +33,9 @@ func TestParse(t *testing.T) {
 
 // TestOwn: this process has used time and memory, and more of both after it has worked.
 func TestOwn(t *testing.T) {
+	if all, err := Resident(os.Getpid()); err != nil || all <= 0 {
+		t.Errorf("resident %d, %v", all, err)
+	}
 	before, err := OwnMemory(os.Getpid())
 	if err != nil || before <= 0 {
 		t.Fatalf("memory %d %v", before, err)

@@ -143,6 +143,23 @@ func (r *Ring) Fsync(fd int, id uint64) {
 	r.next(sys.IORING_OP_FSYNC, fd, id).SetOpFlags(sys.IORING_FSYNC_DATASYNC)
 }
 
+// Read fills a read of len(p) bytes of fd from off into p, which is off the Go heap, with an I/O priority such as
+// IdlePriority; 0 is the thread's own. The result is the number of bytes, which may be short.
+func (r *Ring) Read(fd int, p []byte, off int64, priority uint16, id uint64) {
+	e := r.next(sys.IORING_OP_READ, fd, id)
+	e.PrepOperation(sys.IORING_OP_READ, int32(fd), uint64(uintptr(unsafe.Pointer(unsafe.SliceData(p)))), uint32(len(p)), uint64(off))
+	e.SetIoprio(priority)
+}
+
+// SetEvent has the kernel write to an eventfd with every completion, so that nobody needs to wait in the kernel.
+func (r *Ring) SetEvent(eventFd int) error {
+	fd := int32(eventFd)
+	if err := sys.IOURingRegister(r.fd, sys.IORING_REGISTER_EVENTFD, unsafe.Pointer(&fd), 1); err != nil {
+		return fmt.Errorf("uring: %w", err)
+	}
+	return nil
+}
+
 // Poll fills a one-shot wait until fd can be read.
 func (r *Ring) Poll(fd int, id uint64) {
 	r.next(sys.IORING_OP_POLL_ADD, fd, id).SetOpFlags(unix.POLLIN)

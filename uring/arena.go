@@ -45,3 +45,17 @@ func (a *Arena) Close() error {
 	}
 	return nil
 }
+
+// MemRange is bytes of memory that somebody else owns, on their way to a socket. The holder must call Release once; until
+// then the bytes stay as they are. Copies of the value share that one use.
+type MemRange struct {
+	Bytes []byte
+	Owner interface{ Release() } // nil: nothing to release
+}
+
+// Release ends this use of the memory.
+func (m MemRange) Release() {
+	if m.Owner != nil {
+		m.Owner.Release()
+	}
+}

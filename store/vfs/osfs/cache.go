@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"ringmq/uring"
 )
 
 // DropCache makes the next reads come from the disk. After a failed write-back the page cache holds, as clean, bytes
@@ -36,4 +39,27 @@ func (f *file) Pinned() (bool, error) {
 		return true, &fs.PathError{Op: "cachestat", Path: f.Name(), Err: err}
 	}
 	return got.Cache > 0, nil
+}
+
+// residency is how this kernel tells what is cached, found with the first file that is asked about.
+type residency struct {
+	once sync.Once
+	way  uring.Residency
+}
+
+// Cached is what vfs.Cached asks.
+func (f *file) Cached(off, n int64) (cached, known bool) {
+	r := f.fs.cached
+	r.once.Do(func() {
+		var why error
+		if r.way, why = uring.ProbeResidency(f.fd); why != nil {
+			f.fs.o.Log.Info("what the page cache holds is asked for in another way than by cachestat", "way", r.way, "reason", why)
+		}
+	})
+	if r.way == uring.NoResidency {
+		return false, false
+	}
+	cached = r.way.Cached(f.fd, off, n)
+	runtime.KeepAlive(f)
+	return cached, true
 }

@@ -174,24 +174,33 @@ type slot struct {
 	err error
 }
 
-// Slot opens the file again by its descriptor, which works also after a rename. Without /proc it opens
-// the name and makes sure that it is the same file.
+// Slot opens the file again.
 func (f *file) Slot() (vfs.Slot, error) {
-	g, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.fd), os.O_RDWR|unix.O_CLOEXEC, 0)
-	runtime.KeepAlive(f)
-	if err == nil {
-		return &slot{file: g, name: f.Name()}, nil
+	g, err := f.reopen(os.O_RDWR)
+	if err != nil {
+		return nil, err
 	}
-	if g, err = os.OpenFile(f.Name(), os.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+	return &slot{file: g, name: f.Name()}, nil
+}
+
+// reopen makes another open file description, by the descriptor, which works also after a rename. Without /proc it opens
+// the name and makes sure that it is the same file.
+func (f *file) reopen(flags int) (*os.File, error) {
+	g, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.fd), flags|unix.O_CLOEXEC, 0)
+	runtime.KeepAlive(f)
+	if err == nil || errors.Is(err, unix.EINVAL) { // these flags are not for this file
+		return g, err
+	}
+	if g, err = os.OpenFile(f.Name(), flags|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
 	mine, err1 := f.Stat()
 	other, err2 := g.Stat()
 	if err := errors.Join(err1, err2); err != nil || !os.SameFile(mine, other) {
 		g.Close()
-		return nil, &fs.PathError{Op: "open flush slot", Path: f.Name(), Err: cmp.Or(err, error(unix.ESTALE))}
+		return nil, &fs.PathError{Op: "open again", Path: f.Name(), Err: cmp.Or(err, error(unix.ESTALE))}
 	}
-	return &slot{file: g, name: f.Name()}, nil
+	return g, nil
 }
 
 func (s *slot) Close() error { return s.file.Close() }

@@ -5,6 +5,8 @@
 //	lock.go    the lock of a store's directory
 //	ring.go    the flusher on io_uring
 //	posix.go   the flusher where there is no ring: a goroutine per flush in flight
+//	cache.go   what the page cache holds, and how it is made to drop it
+//	direct.go  reads past the page cache
 package osfs
 
 import (
@@ -37,19 +39,21 @@ const (
 // Options sets up the file system. A zero field means "choose for me".
 type Options struct {
 	IOEngine IOEngine
-	Log      *slog.Logger // told why there is no ring, or no fallocate
+	Log      *slog.Logger // told why there is no ring, no fallocate, no O_DIRECT or no cachestat
 }
 
 type osFS struct {
-	o    Options
-	told *sync.Once // that there is no fallocate
+	o       Options
+	told    *sync.Once // that there is no fallocate
+	refused *sync.Once // told that there is no O_DIRECT
+	cached  *residency
 }
 
 // New returns the machine's file system. All of them are the same one, locks included.
 func New(o Options) vfs.FS {
 	o.IOEngine = cmp.Or(o.IOEngine, Auto)
 	o.Log = cmp.Or(o.Log, slog.Default())
-	return osFS{o, new(sync.Once)}
+	return osFS{o, new(sync.Once), new(sync.Once), new(residency)}
 }
 
 // NewEngine makes the flusher that Options ask for.

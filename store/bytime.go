@@ -15,7 +15,7 @@ func (s *Store) StoreTime(q *Queue, offset int64) (int64, error) {
 	}
 	e, ok, err := q.entries.Entry(offset)
 	if err == nil && ok {
-		ok, err = s.pointsToRecord(q, offset, e)
+		ok, err = s.pointsToRecord(q, offset, e, nil)
 	}
 	if err != nil || !ok {
 		return -1, err

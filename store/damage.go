@@ -69,5 +69,5 @@ func (r *recovery) passHoles(from int64) (end int64, err error) {
 
 // closeHeld is close for a store that Open has not let write.
 func (s *Store) closeHeld() error {
-	return errors.Join(s.keeper.Close(), s.log.Close(), s.files.Close(), s.mark.Close(), s.lock.Close())
+	return errors.Join(s.cold.Close(), s.keeper.Close(), s.log.Close(), s.files.Close(), s.mark.Close(), s.lock.Close())
 }

@@ -19,7 +19,7 @@ func (s *Store) Entries(dst []Entry, q *Queue, from int64, most int) ([]Entry, e
 	}
 	for i := range n {
 		e := queue.Parse(raw[i*queue.EntryBytes:])
-		ok, err := s.pointsToRecord(q, from+int64(i), e)
+		ok, err := s.pointsToRecord(q, from+int64(i), e, nil)
 		if err != nil {
 			return dst, err
 		}

@@ -34,6 +34,9 @@ var (
 	ErrTooLarge = log.ErrTooLarge
 )
 
+// ErrCold means that bytes are not in memory and NoWait was asked for.
+var ErrCold = errors.New("store: not in memory")
+
 // ErrOffset means that a physical offset is not inside the visible log.
 var ErrOffset = log.ErrOffset
 

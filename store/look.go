@@ -93,7 +93,7 @@ func (s *Store) readWindow(out *Got, at int64, n int) error {
 	w := &out.window
 	w.n = 0
 	out.looked += n + callBytes
-	if err := s.ReadAt(w.buf[:n], at); err != nil {
+	if err := s.readBy(&out.reach, w.buf[:n], at); err != nil {
 		return err
 	}
 	w.at, w.n = at, n

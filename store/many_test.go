@@ -69,6 +69,10 @@ func (h *harness) awaitCheckpoint() {
 
 // openQueueFiles counts this process's open files of queues.
 func openQueueFiles(t testing.TB, dir string) (n int) {
+	return openFilesBelow(t, path.Join(dir, "consumequeue"))
+}
+
+func openFilesBelow(t testing.TB, dir string) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -76,7 +80,7 @@ func openQueueFiles(t testing.TB, dir string) (n int) {
 	}
 	for _, e := range entries {
 		name, err := os.Readlink("/proc/self/fd/" + e.Name())
-		if err == nil && strings.HasPrefix(name, path.Join(dir, "consumequeue")+"/") {
+		if err == nil && strings.HasPrefix(name, dir+"/") {
 			n++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"ringmq/store/internal/cold"
 	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/index"
 	"ringmq/store/internal/derive/queue"
@@ -36,6 +37,9 @@ type Options struct {
 
 	StagingBytes    int // memory between Append and the file, a multiple of 4096; default 16 MiB
 	MaxMessageBytes int // largest body; default 4 MiB
+
+	ColdBytes  int64 // memory for messages that are read past the page cache; default 64 MiB, 16 MiB at least
+	CacheBytes int64 // of the log's end that count as cached where the kernel does not tell; default 256 MiB
 
 	Check    record.Check // what new records end with
 	OnDamage OnDamage     // what Open does when bytes that were durable are no longer records
@@ -96,6 +100,8 @@ func (o *Options) Fill() {
 	o.FlushThorough = cmp.Or(o.FlushThorough, 10*time.Second)
 	o.QueueFlushInterval = cmp.Or(o.QueueFlushInterval, time.Second)
 	o.StagingBytes = cmp.Or(o.StagingBytes, 16<<20)
+	o.ColdBytes = cmp.Or(o.ColdBytes, 64<<20)
+	o.CacheBytes = cmp.Or(o.CacheBytes, 256<<20)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 4<<20)
 	o.Retention.BatchMax = cmp.Or(o.Retention.BatchMax, 10)
 	o.IndexSlots = cmp.Or(o.IndexSlots, 5_000_000)
@@ -134,6 +140,7 @@ func (o Options) Validate() error {
 		"flush intervals %v, %v, %v: want positive ones", o.FlushInterval, o.FlushThorough, o.QueueFlushInterval)
 	complain(o.FlushLeastPages < 0, "flush of at least %d pages: want 0 or more", o.FlushLeastPages)
 	complain(o.StagingBytes < 64<<10 || o.StagingBytes%4096 != 0, "staging of %d bytes: want a multiple of 4096, 65536 at least", o.StagingBytes)
+	complain(o.ColdBytes < cold.MinBytes || o.CacheBytes < 0, "%d bytes for old messages, %d of the log cached: want at least %d and 0", o.ColdBytes, o.CacheBytes, int64(cold.MinBytes))
 	complain(o.MaxMessageBytes < 0 || o.MaxMessageBytes > o.StagingBytes/2,
 		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
 	complain(o.OnDamage > CutOnDamage, "on damage %d: want %d (stop) or %d (cut)", o.OnDamage, StopOnDamage, CutOnDamage)

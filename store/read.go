@@ -42,10 +42,21 @@ type Get struct {
 	MaxBytes int                       // most bytes; the first message is given in any case
 	Match    func(tagsCode int64) bool // nil takes all
 
+	Access Access // how to read what is not in memory
+
 	// MatchProps judges the properties of what Match takes, in the form of package record; nil takes all. It costs a
 	// look at each of these messages. The bytes are valid during the call only.
 	MatchProps func(props []byte) bool
 }
+
+// Access says how bytes are read that are not in memory.
+type Access uint8
+
+const (
+	Through Access = iota // through the page cache; waits for the disk
+	NoWait                // not at all: ErrCold
+	Past                  // past the page cache, which others need; waits for the disk
+)
 
 // Got is the answer to a Get. Its memory is reused by the next Get into it, which must be of the same Store.
 type Got struct {
@@ -59,6 +70,7 @@ type Got struct {
 	entries []byte
 	window  window
 	looked  int // bytes that looks at properties took
+	reach   reach
 }
 
 // Run is a contiguous range of the log that holds whole records.
@@ -71,11 +83,12 @@ type Run struct {
 // maxFilterMessageSize); a longer run of messages that do not match takes further Gets.
 const scanEntries = 800
 
-// Get finds messages of a queue by its entries; it reads no message unless MatchProps asks for its properties. A nil q is
-// NoMatchedLogicQueue. Any goroutine may call it; it may read entries from a file. It ends early, with what there is so
-// far, rather than look at many messages: one call takes a loop about a millisecond while the page cache has them.
+// Get finds messages of a queue by its entries; it reads no message unless MatchProps asks for its properties, or the entry is
+// older than this process. A nil q is NoMatchedLogicQueue. Any goroutine may call it; with NoWait it does not wait for a
+// disk, but may return ErrCold. It ends early, with what there is so far, rather than look at many messages: one call
+// takes a loop about a millisecond while the page cache has them.
 func (s *Store) Get(q *Queue, g Get, out *Got) error {
-	*out = Got{Runs: out.Runs[:0], entries: out.entries, window: out.window}
+	*out = Got{Runs: out.Runs[:0], entries: out.entries, window: out.window, reach: reach{access: g.Access}}
 	if q == nil {
 		out.Status = NoMatchedLogicQueue
 		return nil
@@ -102,6 +115,9 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 	if cap(out.entries) < limit*queue.EntryBytes {
 		out.entries = make([]byte, limit*queue.EntryBytes)
 	}
+	if g.Access == NoWait && !q.entries.Cached(g.Offset, limit) {
+		return ErrCold
+	}
 	n, err := q.entries.Read(out.entries[:limit*queue.EntryBytes], g.Offset)
 	if err != nil {
 		return err
@@ -113,6 +129,9 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		}
 		return nil
 	}
+	if g.Access == Past && g.MatchProps == nil {
+		s.expect(g, out.entries[:n*queue.EntryBytes])
+	}
 	out.Status, out.Next = NoMatchedMessage, g.Offset
 	for i := range n {
 		e := queue.Parse(out.entries[i*queue.EntryBytes:])
@@ -121,8 +140,13 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 		}
 		at := g.Offset + int64(i)
 		out.Next = at + 1
-		if e.Valid() && g.Match != nil && !g.Match(s.tagsOf(q, e)) {
-			continue
+		if e.Valid() && g.Match != nil {
+			if e.Extended() && g.Access == NoWait && !s.inReach(&out.reach, e.Offset, int(e.Size)) {
+				return ErrCold
+			}
+			if !g.Match(s.tagsOf(q, e)) {
+				continue
+			}
 		}
 		wanted, ok, err := s.judge(q, at, g, out, out.entries[i*queue.EntryBytes:n*queue.EntryBytes])
 		if err != nil {
@@ -143,7 +167,7 @@ func (s *Store) scan(q *Queue, g Get, out *Got) error {
 func (s *Store) judge(q *Queue, at int64, g Get, out *Got, entries []byte) (wanted, ok bool, err error) {
 	e := queue.Parse(entries)
 	if g.MatchProps == nil {
-		ok, err = s.pointsToRecord(q, at, e)
+		ok, err = s.pointsToRecord(q, at, e, &out.reach)
 		return ok, ok, err
 	}
 	if !s.inLog(e) {
@@ -183,8 +207,8 @@ func (o *Got) add(e queue.Entry) {
 }
 
 // pointsToRecord judges an entry before it is served. One that this process made is right. One that
-// was found on the disk may be damaged, or may point to what has been removed.
-func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) {
+// was found on the disk may be damaged, or may point to what has been removed. by tells how the log is read; nil: Through.
+func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry, by *reach) (bool, error) {
 	if !s.inLog(e) {
 		return false, nil
 	}
@@ -195,7 +219,7 @@ func (s *Store) pointsToRecord(q *Queue, at int64, e queue.Entry) (bool, error) 
 	if e.Size < headBytes {
 		return false, nil
 	}
-	err := s.log.ReadAt(head[:], e.Offset)
+	err := s.readBy(by, head[:], e.Offset)
 	if errors.Is(err, ErrOffset) { // across two segments: no record does that
 		return false, nil
 	}

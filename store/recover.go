@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"ringmq/store/internal/cold"
 	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/checkpoint"
 	"ringmq/store/internal/derive/queue"
@@ -66,6 +67,9 @@ func (s *Store) abandon() error {
 	if s.index != nil {
 		errs = append(errs, s.index.Close())
 	}
+	if s.cold != nil {
+		errs = append(errs, s.cold.Close())
+	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
@@ -121,6 +125,7 @@ func (s *Store) open() error {
 		return err
 	}
 	s.o.SegmentBytes = s.log.SegmentBytes()
+	s.cold = cold.New(s.coldOptions())
 	if err := s.o.Retention.fits(s.o.SegmentBytes); err != nil {
 		return err
 	}

@@ -25,6 +25,17 @@ type Stats struct {
 	Checkpoint    int64 // position of the one on the disk: a restart reads the log from there
 	Recovered     Recovered
 
+	// Of messages that the page cache did not have: what was read past it.
+	ColdReads    int64 // pieces of the log
+	ColdBytes    int64 // of them
+	ColdAhead    int64 // of the pieces, those read before anybody asked
+	ColdBuffered int64 // of the pieces, those read through the page cache after all: the file system has no O_DIRECT
+	ColdFailed   int64 // of the pieces, those that could not be read
+	ColdFound    int64 // times that bytes were wanted which had been read already
+	ColdWaits    int64 // times that somebody waited for room
+	ColdCopied   int64 // bytes that were copied because too many pieces were on their way to sockets
+	ColdHeld     int64 // bytes of memory in use now
+
 	// Of retention, see Retain. The disk is as it was last seen.
 	MinOffset         int64 // first physical offset of the log
 	LogBytes          int64 // length of the log's files
@@ -52,7 +63,7 @@ func (c *counters) clockBehind(ms int64) {
 
 // Stats returns the counters. Any goroutine may call it.
 func (s *Store) Stats() Stats {
-	l, k := s.log.Stats(), &s.retention
+	l, k, c := s.log.Stats(), &s.retention, s.cold.Stats()
 	first := s.log.Min()
 	var age, refusing, byRing, byCall int64
 	if byCall = l.Completed; l.Engine == vfs.RingEngine {
@@ -81,6 +92,9 @@ func (s *Store) Stats() Stats {
 		Indexed:       s.index.Position(),
 		Checkpoint:    s.keeper.Checkpointed(),
 		Recovered:     s.found,
+
+		ColdReads: c.Reads, ColdBytes: c.Bytes, ColdAhead: c.Ahead, ColdBuffered: c.Buffered, ColdFailed: c.Failed,
+		ColdFound: c.Found, ColdWaits: c.Waits, ColdCopied: c.Copied, ColdHeld: c.Held,
 
 		MinOffset:         first,
 		LogBytes:          max(s.log.End()-first, 0),

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"ringmq/store/internal/cold"
 	"ringmq/store/internal/derive"
 	"ringmq/store/internal/derive/queue"
 	"ringmq/store/internal/log"
@@ -33,6 +34,7 @@ type Store struct {
 	o      Options
 	lock   io.Closer
 	log    *log.Log
+	cold   *cold.Reader
 	keeper *derive.Keeper
 	index  *derive.Indexer
 	files  *queue.Files
@@ -98,7 +100,7 @@ func (s *Store) close() error {
 	if err == nil {
 		err = s.keeper.Checkpoint(true)
 	}
-	err = errors.Join(err, s.index.Close(), s.keeper.Close(), s.log.Close(), s.files.Close(), s.mark.Close())
+	err = errors.Join(err, s.cold.Close(), s.index.Close(), s.keeper.Close(), s.log.Close(), s.files.Close(), s.mark.Close())
 	if err == nil {
 		err = s.removeAbort()
 	}

@@ -68,6 +68,31 @@ func (r *Reader) ReadAt(b []byte, off int64) error {
 	return nil
 }
 
+// Expect begins to read what some ranges need, as far as there is room right now, and does not wait for it. Ranges that cannot be
+// read are for Take to tell of.
+func (r *Reader) Expect(ranges []Range) {
+	wants, _, err := r.plan(ranges)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.unlock()
+	if r.startLocked() != nil {
+		return
+	}
+	for i := range wants[:min(len(wants), heldPieces)] {
+		w := &wants[i]
+		if p := r.pieces[w.at]; p != nil && p.holds(w.lo, w.hi) {
+			continue
+		}
+		place, ok := r.placeLocked()
+		if !ok || r.makeLocked(w, place) != nil {
+			return
+		}
+		r.unpinLocked(w.piece)
+	}
+}
+
 // plan finds which pieces the ranges are in. Ranges that follow each other in one piece make one want.
 func (r *Reader) plan(ranges []Range) (wants []want, parts []part, err error) {
 	durable := r.o.Durable()

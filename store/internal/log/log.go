@@ -304,6 +304,42 @@ func (l *Log) find(off int64) *segment {
 	return all[i]
 }
 
+// Span returns the offsets of the segment that holds off; not ok if none does.
+func (l *Log) Span(off int64) (base, end int64, ok bool) {
+	g := l.find(off)
+	if g == nil {
+		return 0, 0, false
+	}
+	return g.base, g.end(), true
+}
+
+// Kept is a segment that stays open until Release.
+type Kept interface {
+	// Direct is its file for reads past the page cache. It belongs to the segment.
+	Direct() (vfs.Direct, error)
+	Release()
+}
+
+// Keep holds the segment of off open; not ok if none does.
+func (l *Log) Keep(off int64) (Kept, bool) {
+	g := l.find(off)
+	if g == nil || !g.shared.Acquire() {
+		return nil, false
+	}
+	return g, true
+}
+
+// Cached reports whether n bytes from off, all in one segment, are read without waiting for the disk; not known where the
+// kernel does not tell.
+func (l *Log) Cached(off int64, n int) (cached, known bool) {
+	g := l.find(off)
+	if g == nil || !g.shared.Acquire() {
+		return true, true // there is nothing to wait for
+	}
+	defer g.shared.Release()
+	return vfs.Cached(g.file, off-g.base, int64(n))
+}
+
 // Range returns n written bytes from off, all in one segment, for somebody to send. The caller must
 // Release it.
 func (l *Log) Range(off int64, n int) (uring.FileRange, error) {

@@ -20,6 +20,7 @@ package log
 import (
 	"fmt"
 	"path"
+	"sync"
 	"sync/atomic"
 
 	"ringmq/store/internal/filename"
@@ -53,6 +54,11 @@ type segment struct {
 	recycled bool // bytes of an older segment follow what is written; constant
 
 	safe atomic.Int64 // bytes below it have blocks that were written: zeros by zeroAhead, which stores it, or what the writer wrote
+
+	direct struct {
+		sync.Mutex            // leaf; the file is opened under it
+		file       vfs.Direct // for reads past the page cache; nil before the first
+	}
 
 	// Writer goroutine only.
 	zeroed int64 // bytes below it have blocks that were written at least once
@@ -88,6 +94,23 @@ func (l *Log) openSegment(p place) (*segment, error) {
 	return g, nil
 }
 
+// Direct returns the file to read from past the page cache, which the first call opens. The segment must be held.
+func (g *segment) Direct() (vfs.Direct, error) {
+	g.direct.Lock()
+	defer g.direct.Unlock()
+	if g.direct.file == nil {
+		file, err := vfs.OpenDirect(g.file)
+		if err != nil {
+			return nil, err
+		}
+		g.direct.file = file
+	}
+	return g.direct.file, nil
+}
+
+// Release ends a hold of the segment.
+func (g *segment) Release() { g.shared.Release() }
+
 // unused runs when the last reader is gone.
 func (g *segment) unused() {
 	if g.dropped != nil {
@@ -100,6 +123,9 @@ func (g *segment) unused() {
 // closeFiles closes what the segment holds. What was written is flushed long before, or lost with a
 // failed log: an error of close says nothing more.
 func (g *segment) closeFiles() {
+	if g.direct.file != nil {
+		_ = g.direct.file.Close()
+	}
 	for _, s := range g.slots {
 		_ = s.Close()
 	}

@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"ringmq/store/vfs"
 )
@@ -56,6 +57,9 @@ type FS struct {
 	sites   map[string]bool
 	lies    map[string]bool
 	engines []*engine // to wake their Reap at a cut
+	reads   func(name string, off int64, n int) error
+
+	cold atomic.Bool
 }
 
 // Wrap returns a file system that passes everything on until it is told otherwise.
@@ -64,6 +68,26 @@ func Wrap(below vfs.FS) *FS {
 		below: below, cutAt: map[int]bool{}, fails: map[int]error{}, shorts: map[int]int{},
 		gates: map[int]*Gate{}, sites: map[string]bool{}, lies: map[string]bool{},
 	}
+}
+
+// SetCold makes all files say that nothing of them is cached, or what they really have.
+func (f *FS) SetCold(cold bool) { f.cold.Store(cold) }
+
+// SetReads has judge called before each read past the page cache, see vfs.OpenDirect: it may wait, and an error fails the read.
+func (f *FS) SetReads(judge func(name string, off int64, n int) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads = judge
+}
+
+func (f *FS) judgeRead(name string, off int64, n int) error {
+	f.mu.Lock()
+	judge := f.reads
+	f.mu.Unlock()
+	if judge == nil {
+		return nil
+	}
+	return judge(name, off, n)
 }
 
 // CutAt cuts the power at the k-th counted call: that one and every later call of any kind fails with

@@ -151,6 +151,38 @@ func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	return h.File.ReadAt(p, off)
 }
 
+// Cached is what vfs.Cached asks.
+func (h *file) Cached(off, n int64) (cached, known bool) {
+	if h.fs.cold.Load() {
+		return false, true
+	}
+	return vfs.Cached(h.File, off, n)
+}
+
+// Direct is what vfs.OpenDirect asks for: reads that SetReads judges first.
+func (h *file) Direct() (vfs.Direct, error) {
+	below, err := vfs.OpenDirect(h.File)
+	return &direct{below, h}, err
+}
+
+type direct struct {
+	vfs.Direct
+	file *file
+}
+
+func (d *direct) Fd() int { return -1 } // no read may pass by ReadAt
+
+func (d *direct) ReadAt(p []byte, off int64) (int, error) {
+	err := d.file.fs.alive()
+	if err == nil {
+		err = d.file.fs.judgeRead(d.file.Name(), off, len(p))
+	}
+	if err != nil {
+		return 0, pathError("read", d.file.Name(), err)
+	}
+	return d.Direct.ReadAt(p, off)
+}
+
 func (h *file) Size() (int64, error) {
 	if err := h.fs.alive(); err != nil {
 		return 0, pathError("stat", h.Name(), err)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+
+	"ringmq/store/vfs"
 )
 
 // Read fills buf with whole entries from queue offset from on and returns how many: fewer than fit
@@ -56,6 +58,31 @@ func (q *Queue) readFile(buf []byte, from, want int64) (int, error) {
 		return 0, fmt.Errorf("store: read queue %s/%d at %d: %w", q.topic, q.id, from, err)
 	}
 	return int(want), nil
+}
+
+// Cached reports whether Read of most entries from queue offset from on does not wait for the disk. A file that is not open
+// would have to be opened, which may. Any goroutine may call it.
+func (q *Queue) Cached(from int64, most int) bool {
+	q.mu.Lock()
+	to := min(q.tailFrom, from+int64(most))
+	gone := from < q.first
+	q.mu.Unlock()
+	perFile := q.files.FileBytes / EntryBytes
+	for !gone && from < to {
+		number := from / perFile
+		end := min(to, (number+1)*perFile)
+		f := q.files.lookup(q.fileName(number))
+		if f == nil {
+			return false
+		}
+		cached, known := vfs.Cached(f.File, (from-number*perFile)*EntryBytes, (end-from)*EntryBytes)
+		q.files.release(f)
+		if known && !cached {
+			return false
+		}
+		from = end
+	}
+	return true
 }
 
 // Entry returns one entry; false if there is none at the offset.

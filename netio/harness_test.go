@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -29,7 +30,14 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		// gnet's package variables hold a worker pool that lives as long as the process.
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
-		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"),
+		goleak.Cleanup(func(code int) {
+			if n := maps.Bytes(); n != 0 && code == 0 {
+				fmt.Fprintln(os.Stderr, "netio: bytes of files that are still mapped:", n)
+				code = 1
+			}
+			os.Exit(code)
+		}))
 }
 
 // script is a Handler made of functions; nil ones do nothing, and serve answers Success.
@@ -278,8 +286,23 @@ func pattern(n int) []byte {
 	return b
 }
 
-// tempFile returns a counted file of the given bytes, and a function that tells its users.
+// maps keeps the files of all tests mapped, too few at a time for comfort.
+var maps = uring.NewMaps(1)
+
+// tempFile returns a counted file of the given bytes, short ranges of which are mapped, and whether its last user is gone.
 func tempFile(t testing.TB, content []byte) (f *uring.File, closed *atomic.Bool) {
+	file := openTemp(t, content)
+	closed = new(atomic.Bool)
+	return maps.NewFile(int(file.Fd()), int64(len(content)), file, func() { closed.Store(true); file.Close() }), closed
+}
+
+// plainFile is the same for a file that is never mapped.
+func plainFile(t testing.TB, content []byte) *uring.File {
+	file := openTemp(t, content)
+	return uring.NewFile(int(file.Fd()), file, func() { file.Close() })
+}
+
+func openTemp(t testing.TB, content []byte) *os.File {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "segment")
 	if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -289,8 +312,7 @@ func tempFile(t testing.TB, content []byte) (f *uring.File, closed *atomic.Bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed = new(atomic.Bool)
-	return uring.NewFile(int(file.Fd()), file, func() { closed.Store(true); file.Close() }), closed
+	return file
 }
 
 // memFile is the same for a file system without descriptors.

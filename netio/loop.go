@@ -50,6 +50,7 @@ type Loop struct {
 	owedHeld  int // memory of owed, as last told to the server
 	recoded   []byte
 	pool      bufPool
+	queues    [][]item // empty ones, see takeQueue
 	vec       uring.Vec
 	seen      [marks]int64 // the marks when the turn began
 	spare     inbox

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ringmq/netio/wire"
+	"ringmq/uring"
 )
 
 // readBytes is how much one read(2) of a loop takes from a socket at most.
@@ -26,6 +27,10 @@ type Options struct {
 	MaxInBytes      int64 // the same of all connections, in memory held for them
 	MaxConnOutBytes int64 // answers of one connection, owed or queued, file ranges included
 	MaxOutBytes     int64 // answers of all connections in memory, file ranges excluded
+
+	// SendfileBytes is the length from which a range of a file is sent by sendfile(2). Shorter ones go out from a mapping,
+	// many of them in one call. 1 MiB at most; 1 maps nothing.
+	SendfileBytes int
 
 	// Time limits. They are looked at every 50 ms (BusyWait, OweWait) or every second (the others).
 	FirstFrameWait time.Duration // from accept to the first whole frame
@@ -48,6 +53,7 @@ func (o *Options) Fill() {
 	o.MaxInBytes = cmp.Or(o.MaxInBytes, 256<<20)
 	o.MaxConnOutBytes = cmp.Or(o.MaxConnOutBytes, 32<<20)
 	o.MaxOutBytes = cmp.Or(o.MaxOutBytes, 256<<20)
+	o.SendfileBytes = cmp.Or(o.SendfileBytes, 32<<10)
 	o.FirstFrameWait = cmp.Or(o.FirstFrameWait, 10*time.Second)
 	o.IdleWait = cmp.Or(o.IdleWait, 120*time.Second)
 	o.StallWait = cmp.Or(o.StallWait, 60*time.Second)
@@ -87,6 +93,9 @@ func (o Options) Check() error {
 	atLeast("max_in_bytes", o.MaxInBytes, o.MaxConnInBytes)
 	atLeast("max_conn_out_bytes", o.MaxConnOutBytes, 1)
 	atLeast("max_out_bytes", o.MaxOutBytes, o.MaxConnOutBytes)
+	if o.SendfileBytes < 1 || o.SendfileBytes > uring.MappedRangeMax {
+		bad = append(bad, fmt.Errorf("netio: sendfile_bytes=%d: want 1 to %d", o.SendfileBytes, uring.MappedRangeMax))
+	}
 	for _, t := range []struct {
 		name string
 		wait time.Duration

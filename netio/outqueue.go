@@ -1,8 +1,10 @@
 package netio
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -15,14 +17,21 @@ const (
 	flushBudget = 1 << 20  // what one connection may send in one turn; the next one waits
 	copyBytes   = 64 << 10 // of a file without a descriptor, per system call
 	queueKeep   = 16       // places that an empty queue keeps
+	queuesKept  = 32       // empty queues with more places that a loop keeps for its connections,
+	placesKept  = 256      // with this many places at most
 )
 
-// item is one piece of output: encoded frames, or bytes of a file.
+// item is one piece of output: encoded frames, or bytes of a file. Those of a file that are mapped go out together with
+// the frames around them; nobody but the kernel looks at them.
 type item struct {
-	buf  []byte // nil for a range
-	sent int    // of buf
-	rng  uring.FileRange
+	buf     []byte // nil for a range that is not mapped
+	sent    int    // of buf
+	rng     uring.FileRange
+	mapping *uring.Mapping // what keeps buf, if it is of rng
 }
+
+// rangeBytes is the memory that a queued range costs.
+const rangeBytes = int(unsafe.Sizeof(item{}))
 
 // outbound is what a connection has still to send. gnet's own buffer is never used: it has no bound,
 // takes no file ranges, and does not tell when it drains.
@@ -98,13 +107,22 @@ func (c *Conn) queueRange(r uring.FileRange) {
 		r.Release()
 		return
 	}
-	c.pushItem(item{rng: r})
+	it := item{rng: r}
+	if r.Len < c.loop.s.o.SendfileBytes {
+		// An error says that there is no descriptor, or no room for one more mapping: the range goes out in another way.
+		it.buf, it.mapping, _ = r.Map()
+	}
+	c.pushItem(it)
+	c.growHeap(rangeBytes)
 	c.account(r.Len, 0)
 }
 
 func (c *Conn) pushItem(it item) {
 	if len(c.queue) == c.first {
 		c.progressAt = c.loop.now // the time without progress starts with the queue
+	}
+	if c.queue == nil {
+		c.queue = c.loop.takeQueue()
 	}
 	c.queue = append(c.queue, it)
 }
@@ -152,13 +170,35 @@ func (l *Loop) flush(c *Conn) {
 		case err == unix.EAGAIN:
 			l.waitWritable(c)
 			return
+		case err == unix.EFAULT || errors.Is(err, errUnreadable):
+			c.complain(unreadable, fmt.Sprintf("stored bytes that it was to get cannot be read: %v", err))
+			return
 		case err != nil:
 			c.shut(byPeer, err.Error())
 			return
 		}
 	}
 	if c.queue, c.first = c.queue[:0], 0; cap(c.queue) > queueKeep {
+		l.keepQueue(c.queue)
 		c.queue = nil
+	}
+}
+
+// takeQueue returns an empty queue that another connection has left, or nil.
+func (l *Loop) takeQueue() []item {
+	last := len(l.queues) - 1
+	if last < 0 {
+		return nil
+	}
+	q := l.queues[last]
+	l.queues = l.queues[:last]
+	return q
+}
+
+// keepQueue takes over an empty queue, for the next connection that has much to send.
+func (l *Loop) keepQueue(q []item) {
+	if len(l.queues) < queuesKept && cap(q) <= placesKept {
+		l.queues = append(l.queues, q)
 	}
 }
 
@@ -198,6 +238,9 @@ func (l *Loop) taken(c *Conn, n int) {
 	for n > 0 {
 		it := &c.queue[c.first]
 		k := min(n, len(it.buf)-it.sent)
+		if it.mapping != nil {
+			l.n.mappedOut.Add(int64(k))
+		}
 		it.sent += k
 		if n -= k; it.sent < len(it.buf) {
 			return
@@ -209,10 +252,13 @@ func (l *Loop) taken(c *Conn, n int) {
 // popItem gives the front item's memory or file back.
 func (l *Loop) popItem(c *Conn) {
 	it := &c.queue[c.first]
-	if it.buf != nil {
+	if it.rng.File != nil {
+		c.growHeap(-rangeBytes)
+	} else {
 		c.growHeap(-cap(it.buf))
 		l.pool.put(it.buf)
 	}
+	it.mapping.Release()
 	it.rng.Release()
 	*it = item{}
 	c.first++
@@ -222,6 +268,12 @@ func (l *Loop) sendRange(c *Conn, it *item, budget int) (int, error) {
 	n, err := it.rng.SendTo(c.fd, budget)
 	if err == uring.ErrNoDescriptor {
 		n, err = l.copyRange(c, it)
+		l.n.copiedOut.Add(int64(n))
+	} else {
+		l.n.filesOut.Add(int64(n))
+	}
+	if err == unix.EIO || errors.Is(err, io.ErrUnexpectedEOF) { // sendfile has no errno for a socket that means the same
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if err != nil && err != unix.EAGAIN {
 		return n, fmt.Errorf("send of a file range: %w", err)
@@ -232,13 +284,16 @@ func (l *Loop) sendRange(c *Conn, it *item, budget int) (int, error) {
 	return n, err
 }
 
+// errUnreadable says that the fault is the file's and not the socket's.
+var errUnreadable = errors.New("netio: unreadable file")
+
 // copyRange sends a piece of a file that has no descriptor through a buffer of the loop.
 func (l *Loop) copyRange(c *Conn, it *item) (int, error) {
 	buf := l.pool.get(copyBytes)
 	defer l.pool.put(buf)
 	k, err := it.rng.ReadAt(buf[:min(copyBytes, it.rng.Len)], 0)
 	if err != nil && err != io.EOF {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	l.vec.Add(buf[:k])
 	n, err := l.vec.Send(c.fd, k < it.rng.Len)

@@ -15,14 +15,14 @@ import (
 	"ringmq/uring"
 )
 
-// mixed answers each request with a random sequence of frames: small, large, with ranges of a file with
-// and without a descriptor. It returns the handler and the bytes that must arrive.
+// mixed answers each request with a random sequence of frames: small, large, with ranges of files of each kind.
+// It has the handler and the bytes that must arrive.
 type mixed struct {
 	rng      *rand.Rand
 	content  []byte
-	file     *uring.File
-	mem      *uring.File
-	expected bytes.Buffer // loop only until the requests are answered
+	files    []*uring.File // one that is mapped, one that is not, one without a descriptor
+	expected bytes.Buffer  // loop only until the requests are answered
+	ranges   int64         // of them, bytes of files
 	t        *testing.T
 }
 
@@ -47,16 +47,18 @@ func (m *mixed) serve(c *Conn, req *wire.Command) Verdict {
 func (m *mixed) sendRanges(c *Conn, a *wire.Command) {
 	var body []uring.FileRange
 	var want []byte
-	for range m.rng.IntN(5) {
-		f := m.file
-		if m.rng.IntN(3) == 0 {
-			f = m.mem
-		}
+	short := m.rng.IntN(2) == 0
+	for range m.rng.IntN(40) {
+		f := m.files[m.rng.IntN(len(m.files))]
 		off := m.rng.IntN(len(m.content))
-		n := m.rng.IntN(min(len(m.content)-off, 200_000))
+		n := m.rng.IntN(min(len(m.content)-off, 50_000))
+		if short {
+			n = min(n, m.rng.IntN(3000))
+		}
 		body = append(body, rangeOf(m.t, f, int64(off), n))
 		want = append(want, m.content[off:off+n]...)
 	}
+	m.ranges += int64(len(want))
 	m.expected.Write(append(a.AppendHead(nil, len(want)), want...))
 	c.SendRanges(a, body)
 }
@@ -78,9 +80,8 @@ func TestEveryByteInOrder(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			m := &mixed{rng: rand.New(rand.NewPCG(seed, 1)), content: pattern(1 << 20), t: t}
-			var closed *atomic.Bool
-			m.file, closed = tempFile(t, m.content)
-			m.mem = memFile(m.content)
+			mapped, closed := tempFile(t, m.content)
+			m.files = []*uring.File{mapped, plainFile(t, m.content), memFile(m.content)}
 			r := start(t, &script{serve: m.serve}, func(o *Options) { o.Loops = 1 })
 			p := r.dial()
 			if reader.narrow {
@@ -107,10 +108,16 @@ func TestEveryByteInOrder(t *testing.T) {
 			if n := r.Stats().OutBytes; n != 0 {
 				t.Errorf("%d bytes are still held", n)
 			}
-			if r.Stats().BytesOut != int64(len(want)) {
-				t.Errorf("BytesOut = %d, want %d", r.Stats().BytesOut, len(want))
+			s := r.Stats()
+			if s.BytesOut != int64(len(want)) {
+				t.Errorf("BytesOut = %d, want %d", s.BytesOut, len(want))
 			}
-			m.file.Release()
+			if s.MappedOut == 0 || s.FilesOut == 0 || s.CopiedOut == 0 || s.MappedOut+s.FilesOut+s.CopiedOut != m.ranges {
+				t.Errorf("%d bytes of files went out from mappings, %d by sendfile, %d copied: want %d in all", s.MappedOut, s.FilesOut, s.CopiedOut, m.ranges)
+			}
+			for _, f := range m.files {
+				f.Release()
+			}
 			if !closed.Load() {
 				t.Error("a range was not released")
 			}
@@ -173,21 +180,35 @@ func (p *peer) frameHead() uint32 {
 	return binary.BigEndian.Uint32(head)
 }
 
-// TestShortFileEndsTheConnection: a file that ends before its range does leaves no way to finish the
-// frame.
-func TestShortFileEndsTheConnection(t *testing.T) {
+// TestUnreadableFileEndsTheConnection: bytes that are not there leave no way to finish the frame. Whoever runs the node
+// finds one line.
+func TestUnreadableFileEndsTheConnection(t *testing.T) {
+	mapped := openTemp(t, pattern(100_000))
 	for name, file := range map[string]*uring.File{
-		"descriptor": func() *uring.File { f, _ := tempFile(t, pattern(100)); return f }(),
-		"memory":     memFile(pattern(100)),
+		"sendfile": plainFile(t, pattern(100)),
+		"copy":     memFile(pattern(100)),
+		"mapping":  maps.NewFile(int(mapped.Fd()), 100_000, mapped, func() { mapped.Close() }),
 	} {
 		t.Run(name, func(t *testing.T) {
+			defer file.Release()
+			if name == "mapping" {
+				if err := os.Truncate(mapped.Name(), 100); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r := start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
-				c.SendRanges(answer(req, wire.Success), []uring.FileRange{rangeOf(t, file, 50, 100)})
+				c.SendRanges(answer(req, wire.Success), []uring.FileRange{rangeOf(t, file, 50, 10), rangeOf(t, file, 50, 20_000)})
 				return Done
 			}}, nil)
 			p := r.dial()
 			p.write(request(1, nil))
 			p.ended()
+			if s := r.Stats(); s.ClosedUnread != 1 || s.OutBytes != 0 {
+				t.Errorf("Stats() = %+v", s)
+			}
+			if lines := r.log.with("cannot be read"); len(lines) != 1 {
+				t.Errorf("log: %q", lines)
+			}
 		})
 	}
 }

@@ -10,6 +10,9 @@ type Stats struct {
 
 	BytesIn      int64
 	BytesOut     int64
+	MappedOut    int64 // of them, bytes of files that the kernel took from a mapping,
+	FilesOut     int64 // or by sendfile,
+	CopiedOut    int64 // or that were copied through a buffer: those of files without a descriptor
 	Requests     int64 // frames given to the handler, each once
 	StrayAnswers int64 // frames that answer nothing we asked; ignored
 
@@ -23,6 +26,7 @@ type Stats struct {
 	ClosedStalled  int64 // the peer took nothing for StallWait
 	ClosedInFull   int64 // over an inbound bound with nothing that could be answered
 	ClosedOutFull  int64 // over an outbound bound
+	ClosedUnread   int64 // stored bytes that were to be sent could not be read
 	ClosedByOwner  int64 // Conn.Close and Drop
 	ClosedByPeer   int64 // end of stream, reset, and errors of the socket
 	ClosedByServer int64 // Stop
@@ -38,6 +42,7 @@ type Stats struct {
 // fought for.
 type counters struct {
 	accepted, bytesIn, bytesOut, requests, strayAnswers atomic.Int64
+	mappedOut, filesOut, copiedOut                      atomic.Int64
 	busyAnswers, overdueAnswers, failedAnswers          atomic.Int64
 	closed                                              [reasons]atomic.Int64
 	owed, held                                          atomic.Int64
@@ -56,6 +61,7 @@ const (
 	stalled
 	inFull
 	outFull
+	unreadable
 	reasons
 )
 
@@ -70,6 +76,9 @@ func (s *Server) Stats() Stats {
 		t.Accepted += n.accepted.Load()
 		t.BytesIn += n.bytesIn.Load()
 		t.BytesOut += n.bytesOut.Load()
+		t.MappedOut += n.mappedOut.Load()
+		t.FilesOut += n.filesOut.Load()
+		t.CopiedOut += n.copiedOut.Load()
 		t.Requests += n.requests.Load()
 		t.StrayAnswers += n.strayAnswers.Load()
 		t.BusyAnswers += n.busyAnswers.Load()
@@ -79,7 +88,7 @@ func (s *Server) Stats() Stats {
 		t.Held += n.held.Load()
 		for r, to := range map[reason]*int64{
 			garbled: &t.ClosedGarbled, silent: &t.ClosedSilent, idle: &t.ClosedIdle, stalled: &t.ClosedStalled,
-			inFull: &t.ClosedInFull, outFull: &t.ClosedOutFull, byOwner: &t.ClosedByOwner, byPeer: &t.ClosedByPeer,
+			inFull: &t.ClosedInFull, outFull: &t.ClosedOutFull, unreadable: &t.ClosedUnread, byOwner: &t.ClosedByOwner, byPeer: &t.ClosedByPeer,
 			byServer: &t.ClosedByServer,
 		} {
 			*to += n.closed[r].Load()

@@ -18,6 +18,7 @@ type Stats struct {
 	FlushedByCall int64 // by an engine that calls fdatasync
 	Segments      int64 // prepared
 	Recycled      int64 // of them, from removed ones
+	MappedBytes   int64 // of the log's files, now
 	StagedBytes   int64 // reserved now: promised or not yet written
 	WaitingBytes  int64 // queue entries in memory only, now
 	ClockBackMs   int64 // most that the clock was back behind the last store time
@@ -86,6 +87,7 @@ func (s *Store) Stats() Stats {
 		FlushedByCall: byCall,
 		Segments:      l.Segments,
 		Recycled:      l.Recycled,
+		MappedBytes:   l.Mapped,
 		StagedBytes:   l.Staged,
 		WaitingBytes:  s.keeper.Waiting(),
 		ClockBackMs:   s.counters.clockBehindMs.Load(),

@@ -13,6 +13,11 @@ type File struct {
 	r      io.ReaderAt
 	onLast func()
 
+	// Set by Maps.NewFile, constant afterwards; without maps the file is never mapped.
+	maps    *Maps
+	size    int64
+	windows []atomic.Pointer[Mapping] // stored under the lock of maps
+
 	users atomic.Int64 // 0 is final
 }
 
@@ -43,6 +48,9 @@ func (f *File) Acquire() bool {
 func (f *File) Release() {
 	switch n := f.users.Add(-1); {
 	case n == 0:
+		if f.maps != nil {
+			f.maps.remove(f)
+		}
 		f.onLast()
 	case n < 0:
 		panic("uring: File released more often than acquired")

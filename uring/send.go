@@ -7,7 +7,7 @@ import (
 )
 
 // vecMax is how many pieces one sendmsg takes here; the kernel's own limit is 1024.
-const vecMax = 64
+const vecMax = 256
 
 // Vec gathers pieces of memory for one sendmsg(2). It is reused for call after call and allocates
 // nothing. One goroutine at a time. The zero Vec is empty; it must not be copied.

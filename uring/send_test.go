@@ -33,10 +33,10 @@ func TestVecKeepsTheOrder(t *testing.T) {
 
 func TestVecTakesPartWhenFull(t *testing.T) {
 	out, in := socketPair(t)
-	want := pattern(1 << 20)
+	want := pattern(vecMax << 12)
 	var v Vec
 	for i := range vecMax {
-		if !v.Add(want[i<<14 : (i+1)<<14]) {
+		if !v.Add(want[i<<12 : (i+1)<<12]) {
 			t.Fatalf("no place for piece %d", i)
 		}
 	}

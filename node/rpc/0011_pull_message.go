@@ -10,7 +10,6 @@ import (
 	"ringmq/node/pull"
 	"ringmq/node/topic"
 	"ringmq/store"
-	"ringmq/uring"
 )
 
 // pullMessage (11, 361) returns messages of one queue, or holds the request until there are some.
@@ -209,54 +208,26 @@ func pullCode(status store.Status, asked int64) wire.Code {
 	return wire.PullOffsetMoved
 }
 
-// sendfileBytes is the size from which a run of records is cheaper sent from its file than copied.
-const sendfileBytes = 32 << 10
-
-// withBody adds the records: from their file when they lie in long runs, else copied.
+// withBody adds the records, from their files.
 func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got) *wire.Command {
 	s.stats.pulls.Add(int64(got.Count))
 	if p.Req.Oneway() {
 		return nil
 	}
-	for _, r := range got.Runs {
-		if r.Bytes < sendfileBytes {
-			return s.copyBody(p, ans, got)
-		}
-	}
-	ranges := make([]uring.FileRange, 0, len(got.Runs))
+	t := p.turn
+	t.ranges = t.ranges[:0]
 	for _, r := range got.Runs {
 		fr, err := s.opts.Store.Range(r.Offset, r.Bytes)
 		if err != nil {
-			for i := range ranges {
-				ranges[i].Release()
+			for i := range t.ranges {
+				t.ranges[i].Release()
 			}
 			return p.Failf(codeOf(err), "read %d bytes of the log at %d: %v", r.Bytes, r.Offset, err)
 		}
-		ranges = append(ranges, fr)
+		t.ranges = append(t.ranges, fr)
 	}
-	p.Conn.SendRanges(ans, ranges)
+	p.Conn.SendRanges(ans, t.ranges)
 	return nil
-}
-
-// copyBody puts the records into the loop's buffer; Send copies them once more into the
-// connection's output.
-func (s *Server) copyBody(p *pulling, ans *wire.Command, got *store.Got) *wire.Command {
-	t := p.turn
-	if cap(t.body) < got.Bytes {
-		t.body = make([]byte, got.Bytes)
-	}
-	body, at := t.body[:got.Bytes], 0
-	if cap(t.body) > keepBytes+sendfileBytes {
-		t.body = nil // one huge message: not kept
-	}
-	for _, r := range got.Runs {
-		if err := s.opts.Store.ReadAt(body[at:at+r.Bytes], r.Offset); err != nil {
-			return p.Failf(codeOf(err), "read %d bytes of the log at %d: %v", r.Bytes, r.Offset, err)
-		}
-		at += r.Bytes
-	}
-	ans.Body = body
-	return ans
 }
 
 // hold keeps the pull until a message matches or its time is over. It owns a copy of the request.

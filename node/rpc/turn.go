@@ -8,6 +8,7 @@ import (
 	"ringmq/node/pull"
 	"ringmq/store"
 	"ringmq/store/record"
+	"ringmq/uring"
 )
 
 // turn is the scratch of one loop: what its handlers reuse from request to request, and the sends
@@ -21,8 +22,9 @@ type turn struct {
 	pull   wire.PullRequest
 	got    store.Got
 	ids    uniqKeys
-	body   []byte // records copied for an answer
 	polls  *pull.Holder
+
+	ranges []uring.FileRange // of the answer that is being made
 
 	// The sends of this turn. The messages in puts point into the connections' input and into
 	// arena; nothing does any more once they are appended.

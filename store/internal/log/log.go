@@ -75,6 +75,7 @@ type Log struct {
 	staging *staging
 	spare   *preparer
 	zeros   *zeroAhead
+	maps    *uring.Maps // of the segments
 
 	// Published by their owners, read by any goroutine.
 	segments             atomic.Pointer[[]*segment] // in order, without gaps; replaced, never changed

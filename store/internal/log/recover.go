@@ -7,6 +7,7 @@ import (
 
 	"ringmq/store/internal/filename"
 	"ringmq/store/record"
+	"ringmq/uring"
 )
 
 // DefaultSegmentBytes is the size of a segment where neither the directory nor the caller says.
@@ -19,7 +20,7 @@ const DefaultSegmentBytes = 1 << 30
 func Open(cfg Config) (*Log, error) {
 	cfg.UnflushedBytes = cmp.Or(cfg.UnflushedBytes, UnflushedBytes)
 	cfg.ZeroStepBytes = cmp.Or(cfg.ZeroStepBytes, ZeroStepBytes)
-	l := &Log{cfg: cfg, done: make(chan struct{}), wakeAt: never}
+	l := &Log{cfg: cfg, maps: uring.NewMaps(mappedWindows), done: make(chan struct{}), wakeAt: never}
 	l.segments.Store(new([]*segment))
 	files, size, err := listFiles(&cfg)
 	if err != nil {

@@ -34,6 +34,10 @@ const (
 	// blankBytes is the head of the filler record that ends a full segment: its size and its magic.
 	// A record fits a segment only if a blank fits behind it (stock broker 5.5.0).
 	blankBytes = 8
+
+	// mappedWindows of 64 MiB are mapped for reading at most, and what is in use: 4 GiB of address space, and up to 8 MiB
+	// of page tables.
+	mappedWindows = 64
 )
 
 // segment is one file of the log. Its bytes below the log's written mark never change.
@@ -90,7 +94,7 @@ func (l *Log) openSegment(p place) (*segment, error) {
 		}
 		g.slots = append(g.slots, slot)
 	}
-	g.shared = uring.NewFile(file.Fd(), file, g.unused)
+	g.shared = l.maps.NewFile(file.Fd(), g.size, file, g.unused)
 	return g, nil
 }
 

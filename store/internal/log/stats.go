@@ -18,6 +18,8 @@ type Stats struct {
 	Dropped  int64 // segments
 	Staged   int64 // bytes reserved now
 
+	Mapped int64 // bytes of the log's files that are mapped now
+
 	Engine    string // what does the flushes that are not inline
 	Completed int64  // by it, and found good
 }
@@ -29,6 +31,7 @@ func (l *Log) Stats() Stats {
 		Busy: c.busy.Load(), Writes: c.writes.Load(), Flushes: c.flushes.Load(), Inline: c.inline.Load(),
 		Completed: c.completed.Load(), Segments: c.segments.Load(), Recycled: c.recycled.Load(), Dropped: c.dropped.Load(),
 	}
+	s.Mapped = l.maps.Bytes()
 	if l.staging != nil { // nil on a log that takes no appends: Hold
 		s.Staged, s.Engine = l.staging.reserved.Load(), l.engine.Name()
 	}

@@ -224,6 +224,39 @@ func TestOneDirUnderTwoNames(t *testing.T) {
 	}
 }
 
+// TestTwoStoresOneLog: two nodes are set up with roots of their own, and the second one's storePathCommitLog was copied
+// from the first. Each root has its own lock, so nothing kept the second from writing into the first one's log.
+func TestTwoStoresOneLog(t *testing.T) {
+	dir := t.TempDir()
+	options := func(root string, readers ...string) Options {
+		o := tinyOptions(filepath.Join(dir, root))
+		o.CommitLogDirs, o.ReadOnlyLogDirs, o.Log = []string{filepath.Join(dir, root+"-own"), filepath.Join(dir, "log")}, readers, slog.New(slog.DiscardHandler)
+		return o
+	}
+	fsys := osfs.New(osfs.Options{})
+	h := openTest(t, fsys, options("a"))
+	if err := os.Mkdir(filepath.Join(dir, "c-own"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{"written": options("b"), "read-only": options("c", filepath.Join(dir, "log"))} {
+		for range 2 { // nor does the second one keep what it has locked
+			_, err := Open(fsys, o)
+			if !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), filepath.Join(dir, "log")+" is in use by another store") {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if _, err := Rebuild(fsys, o); !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("%s, rebuild: %v", name, err)
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openTest(t, fsys, options("b")).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRebuildLogDirs: derived files are made anew from a log in several directories.
 func TestRebuildLogDirs(t *testing.T) {
 	fsys, g := memfs.New(1), loadGolden(t, "multipath")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"ringmq/store/vfs"
 )
 
-// lockDir makes the directories and takes the lock, before anything else is touched.
+// lockDir makes the directories and takes the locks, before anything else is touched.
 func (s *Store) lockDir() error {
 	if err := s.refuseOthersFiles(); err != nil {
 		return err
@@ -33,9 +34,38 @@ func (s *Store) lockDir() error {
 	if err != nil {
 		return s.explain(err)
 	}
-	s.lock = lock
+	s.lock = locks{lock}
 	if err := s.refuseOneDirTwice(); err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, s.lock.Close())
+	}
+	return s.lockLogDirs()
+}
+
+// locks end together.
+type locks []io.Closer
+
+// Close drops them all.
+func (l locks) Close() (err error) {
+	for _, lock := range l {
+		err = errors.Join(err, lock.Close())
+	}
+	return err
+}
+
+// lockLogDirs takes the locks of the log's directories: two stores with roots of their own may be told to use one.
+func (s *Store) lockLogDirs() error {
+	for _, dir := range s.o.logDirs() {
+		lock, err := s.fs.LockDir(dir)
+		if err == nil {
+			s.lock = append(s.lock, lock)
+			continue
+		}
+		if errors.Is(err, vfs.ErrLocked) {
+			err = fmt.Errorf("store: the log's directory %s is in use by another store, with a root of its own: %w: stop that process, or give each store directories of its own (storePathCommitLog)", dir, err)
+		} else {
+			err = s.explain(err)
+		}
+		return errors.Join(err, s.lock.Close())
 	}
 	return nil
 }

@@ -15,7 +15,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 
@@ -32,7 +31,7 @@ type Store struct {
 	// Set by Open, constant afterwards.
 	fs     vfs.FS
 	o      Options
-	lock   io.Closer
+	lock   locks
 	log    *log.Log
 	cold   *cold.Reader
 	keeper *derive.Keeper

@@ -55,6 +55,10 @@ type FS interface {
 	// known. The lock ends with Close, or with the process. Nobody may open name by other means
 	// while the lock is held: closing any descriptor of a file drops a POSIX lock on it.
 	Lock(name string) (io.Closer, error)
+	// LockDir takes an exclusive lock on a directory itself and leaves nothing in it. Only those see it that take
+	// the same. It never waits: a lock that somebody else holds, in this process or another, is ErrLocked. The lock
+	// ends with Close, or with the process. Where the file system has no such lock it succeeds all the same.
+	LockDir(dir string) (io.Closer, error)
 	// Space returns the bytes of the file system that holds dir: those that this process may still use,
 	// and these with what is used. What is kept for the superuser counts as neither, as in df.
 	Space(dir string) (free, total int64, err error)

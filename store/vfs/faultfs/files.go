@@ -130,6 +130,14 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return f.below.Lock(name)
 }
 
+// LockDir implements vfs.FS.
+func (f *FS) LockDir(dir string) (io.Closer, error) {
+	if err := f.alive(); err != nil {
+		return nil, pathError("lock", dir, err)
+	}
+	return f.below.LockDir(dir)
+}
+
 // Space implements vfs.FS.
 func (f *FS) Space(dir string) (free, total int64, err error) {
 	if err := f.alive(); err != nil {

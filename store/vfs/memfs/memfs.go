@@ -284,10 +284,25 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 		node = newFile()
 		f.changeLocked(change{dir, base, node})
 	}
-	switch {
-	case node.dir:
+	if node.dir {
 		return nil, pathError("open", name, syscall.EISDIR)
-	case f.locks[node]:
+	}
+	return f.lockLocked(name, node)
+}
+
+// LockDir implements vfs.FS.
+func (f *FS) LockDir(dir string) (io.Closer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	node, err := f.dirLocked(dir)
+	if err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	return f.lockLocked(dir, node)
+}
+
+func (f *FS) lockLocked(name string, node *inode) (io.Closer, error) {
+	if f.locks[node] {
 		return nil, fmt.Errorf("lock %s: %w by this process (pid %d)", name, vfs.ErrLocked, os.Getpid())
 	}
 	f.locks[node] = true

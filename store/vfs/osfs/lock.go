@@ -81,3 +81,22 @@ func (l *lock) Close() error {
 	delete(held.by, l.id)
 	return nil
 }
+
+// LockDir takes a flock on the directory, which needs no right to write there.
+func (osFS) LockDir(dir string) (io.Closer, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	err = again(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+	switch err {
+	case nil, unix.EBADF, unix.EINVAL, unix.ENOLCK, unix.EOPNOTSUPP: // NFS wants a file that is open for writing
+		return f, nil
+	case unix.EWOULDBLOCK:
+		err = fmt.Errorf("lock %s: %w", dir, vfs.ErrLocked)
+	default:
+		err = &fs.PathError{Op: "flock", Path: dir, Err: err}
+	}
+	f.Close()
+	return nil, err
+}

@@ -27,6 +27,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (fsys vfs.FS, dir string)) {
 		{"directories", testDirectories},
 		{"MakeDir", testMakeDir},
 		{"lock", testLock},
+		{"lock a directory", testLockDir},
 		{"space", testSpace},
 		{"volume", testVolume},
 		{"read and write", testReadWrite},
@@ -174,6 +175,8 @@ func testMissing(_ *testing.T, s suite) {
 	s.fails(err, fs.ErrNotExist, path.Join(missing, "f"))
 	_, err = s.fs.Lock(path.Join(missing, "f"))
 	s.fails(err, fs.ErrNotExist, path.Join(missing, "f"))
+	_, err = s.fs.LockDir(missing)
+	s.fails(err, fs.ErrNotExist, missing)
 	_, _, err = s.fs.Space(missing)
 	s.fails(err, fs.ErrNotExist, missing)
 	s.fails(s.fs.Remove(missing), fs.ErrNotExist, missing)
@@ -283,6 +286,27 @@ func testLock(_ *testing.T, s suite) {
 	s.fails(err, vfs.ErrLocked, name)
 	s.ok(held.Close())
 	s.lists("", "lock", "other")
+}
+
+func testLockDir(_ *testing.T, s suite) {
+	s.put("file", "")
+	_, err := s.fs.LockDir(s.path("file"))
+	s.fails(err, syscall.ENOTDIR, s.path("file"))
+	s.ok(s.fs.MkdirAll(s.path("dir")))
+	held, err := s.fs.LockDir(s.path("dir"))
+	s.ok(err)
+	for range 2 { // being refused must not drop the lock
+		_, err = s.fs.LockDir(s.path("dir"))
+		s.fails(err, vfs.ErrLocked, s.path("dir"))
+	}
+	other, err := s.fs.LockDir(s.dir)
+	s.ok(err)
+	s.ok(other.Close())
+	s.ok(held.Close())
+	held, err = s.fs.LockDir(s.path("dir"))
+	s.ok(err)
+	s.ok(held.Close())
+	s.lists("dir")
 }
 
 func testSpace(_ *testing.T, s suite) {

@@ -289,11 +289,12 @@ func (s *Store) isOld(end int64) bool {
 	return ms > 0 && ms <= s.o.Now().Add(-s.o.Retention.Keep).UnixMilli()
 }
 
-// drop removes the oldest file. Before it goes no queue offers its messages any more.
+// drop removes the oldest file. Before it goes no queue offers its messages any more, and if it cannot go all of
+// them are offered as before.
 func (s *Store) drop(base int64, why string) error {
 	end := base + s.o.SegmentBytes
-	s.Queues(func(q *Queue) { s.raiseMin(q.entries, end) })
-	if err := s.log.Drop(base, why != goneForSpace); err != nil {
+	going := func() { s.Queues(func(q *Queue) { s.raiseMin(q.entries, end) }) }
+	if err := s.log.Drop(base, why != goneForSpace, going); err != nil {
 		return err
 	}
 	s.index.Dispatched() // its files of those messages go as well

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	"ringmq/store/vfs"
 	"ringmq/store/vfs/memfs"
 )
 
@@ -23,13 +26,18 @@ type retainer struct {
 func newRetainer(t *testing.T, r Retention) *retainer { return openRetainer(t, r, true) }
 
 func openRetainer(t *testing.T, r Retention, noIndex bool) *retainer {
+	return newRetainerOn(t, r, noIndex, func(disk *memfs.FS) vfs.FS { return disk })
+}
+
+// newRetainerOn has the store see its disk as through wrap.
+func newRetainerOn(t *testing.T, r Retention, noIndex bool, wrap func(*memfs.FS) vfs.FS) *retainer {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.Local)
 	o := tinyOptions("/s")
 	o.Retention = r
 	o.QueueFlushInterval, o.checkpointBytes, o.NoIndex = time.Millisecond, 1, noIndex
 	o.Now = func() time.Time { return now }
 	disk := memfs.New(1)
-	h := openTest(t, disk, o)
+	h := openTest(t, wrap(disk), o)
 	t.Cleanup(func() { h.Close() })
 	return &retainer{h, disk, &now}
 }
@@ -202,6 +210,46 @@ func TestRetainMovesMinima(t *testing.T) {
 	}
 	if found := r.Stats().Recovered; found.From != found.End {
 		t.Errorf("recovery read from %d to %d after a clean stop", found.From, found.End)
+	}
+}
+
+// stuckFS is a disk on which the names of the log's files cannot be changed.
+type stuckFS struct {
+	*memfs.FS
+	stuck *atomic.Bool
+}
+
+func (f stuckFS) Rename(from, to string) error {
+	if f.stuck.Load() && strings.HasPrefix(from, "/s/commitlog/0") {
+		return syscall.EIO
+	}
+	return f.FS.Rename(from, to)
+}
+
+// TestRetainThatCannotRemove: the oldest file cannot be removed. The first offsets of queues moved all the same, and
+// its messages were lost to consumers though the disk had them.
+func TestRetainThatCannotRemove(t *testing.T) {
+	stuck := new(atomic.Bool)
+	r := newRetainerOn(t, Retention{MaxBytes: 2 * 16 << 10}, true, func(disk *memfs.FS) vfs.FS { return stuckFS{disk, stuck} })
+	r.fill(4)
+	stuck.Store(true)
+	r.round()
+	r.keeps("while it cannot go", 5)
+	for id := range int32(2) {
+		if q := r.Queue("T", id); q.Min() != 0 {
+			t.Errorf("queue %d begins at %d", id, q.Min())
+		}
+		if got := r.body("T", id, 0); len(got) != 2000 {
+			t.Errorf("the first message of queue %d has %d bytes", id, len(got))
+		}
+	}
+	stuck.Store(false)
+	for range 5 {
+		r.round()
+	}
+	r.keeps("afterwards", 2)
+	if r.Queue("T", 0).Min() == 0 {
+		t.Error("messages that are gone are offered")
 	}
 }
 

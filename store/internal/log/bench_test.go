@@ -94,7 +94,7 @@ func benchSegments(b *testing.B, recycle bool) {
 		end := r.append(size, 'x')
 		r.await(func() bool { return r.Durable() >= end })
 		if all := *r.segments.Load(); len(all) > 2 {
-			if err := r.Drop(all[0].base, true); err != nil {
+			if err := r.Drop(all[0].base, true, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

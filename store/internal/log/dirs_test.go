@@ -257,7 +257,7 @@ func TestDropLeavesNoGap(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer held.Release()
-			if err := r.Drop(base, true); err != nil {
+			if err := r.Drop(base, true, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -305,7 +305,7 @@ func TestReadOnlyDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, base := range []int64{0, 16 << 10, 32 << 10} {
-		if err := r.Drop(base, true); err != nil {
+		if err := r.Drop(base, true, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,9 +20,10 @@ const (
 // Drop takes the oldest segment, which begins at base, out of the log: Min moves to the next one. When
 // the last reader has let go of it, its file becomes a later segment if reuse is set and Config.Recycle
 // permits it, else its space is given back, without hurry. All of it must be durable, and it must not be
-// the last one. That it is gone is not durable on return: after a crash it may be there again. One
-// goroutine at a time may call it.
-func (l *Log) Drop(base int64, reuse bool) error {
+// the last one. going, which may be nil, is called when nothing can fail any more, and before Min moves: readers
+// find all of the segment until it returns. That it is gone is not durable on return: after a crash it may be
+// there again. After an error all is as before. One goroutine at a time may call it.
+func (l *Log) Drop(base int64, reuse bool, going func()) error {
 	all := *l.segments.Load()
 	if len(all) < 2 || all[0].base != base || all[0].end() > l.Durable() {
 		return fmt.Errorf("%w: segment %s cannot be dropped", ErrOffset, filename.Of(base))
@@ -30,6 +31,9 @@ func (l *Log) Drop(base int64, reuse bool) error {
 	g := all[0]
 	if err := l.takeName(g); err != nil {
 		return fmt.Errorf("store: drop segment %s: %w", filename.Of(base), err)
+	}
+	if going != nil {
+		going()
 	}
 	l.mu.Lock()
 	all = slices.Clone((*l.segments.Load())[1:])

@@ -44,7 +44,7 @@ func TestDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Drop(0, true); err != nil { // nothing is used again where Config says so
+	if err := r.Drop(0, true, nil); err != nil { // nothing is used again where Config says so
 		t.Fatal(err)
 	}
 	if got := r.Min(); got != 64<<10 {
@@ -76,14 +76,14 @@ func TestDropRefuses(t *testing.T) {
 	defer r.shut()
 	r.fill(1)
 	for _, base := range []int64{-1, 1, 64 << 10, 128 << 10} {
-		if err := r.Drop(base, false); !errors.Is(err, ErrOffset) {
+		if err := r.Drop(base, false, nil); !errors.Is(err, ErrOffset) {
 			t.Errorf("drop of %d: %v", base, err)
 		}
 	}
-	if err := r.Drop(0, false); err != nil {
+	if err := r.Drop(0, false, nil); err != nil {
 		t.Error(err)
 	}
-	if err := r.Drop(64<<10, false); !errors.Is(err, ErrOffset) {
+	if err := r.Drop(64<<10, false, nil); !errors.Is(err, ErrOffset) {
 		t.Errorf("drop of the last one: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestCloseAfterDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(r.Drop(0, false), r.Drop(64<<10, false)); err != nil {
+	if err := errors.Join(r.Drop(0, false, nil), r.Drop(64<<10, false, nil)); err != nil {
 		t.Fatal(err)
 	}
 	r.shut()

@@ -85,7 +85,7 @@ func (r *rig) load(inflight int64) {
 // dropOld has all but two segments used again.
 func (r *rig) dropOld() {
 	for all := *r.segments.Load(); len(all) > 2 && all[0].end() <= r.Durable(); all = *r.segments.Load() {
-		if err := r.Drop(all[0].base, true); err != nil {
+		if err := r.Drop(all[0].base, true, nil); err != nil {
 			r.t.Fatal(err)
 		}
 	}

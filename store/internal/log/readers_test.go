@@ -90,7 +90,7 @@ func TestReadersKeepTheirBytes(t *testing.T) {
 					rest = read(t, r.Log, pair)
 				}
 				if all := *r.segments.Load(); len(all) > 2 {
-					if err := r.Drop(all[0].base, true); err != nil {
+					if err := r.Drop(all[0].base, true, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -204,7 +204,7 @@ func (w *retained) story(r *rig, records int) {
 			r.await(func() bool { return r.Durable() >= end || r.Err() != nil })
 		}
 		if all := *r.segments.Load(); len(all) > 2 && all[0].end() <= r.Durable() && r.Err() == nil {
-			if err := r.Drop(all[0].base, true); err != nil {
+			if err := r.Drop(all[0].base, true, nil); err != nil {
 				return
 			}
 		}
@@ -362,7 +362,7 @@ func TestRecycleOnDisk(t *testing.T) {
 			t.Fatalf("round %d: read back %.20q, %v", i, b, err)
 		}
 		if all := *r.segments.Load(); len(all) > 2 {
-			if err := r.Drop(all[0].base, true); err != nil {
+			if err := r.Drop(all[0].base, true, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -31,17 +31,34 @@ func (r *recovery) stop(tail log.Tail) error {
 	if err != nil {
 		return err
 	}
+	first := s.found.Damage[0]
+	err = fmt.Errorf("%w at %d: what is whole is served, nothing is stored: \"ringmq store repair %s\" says what cutting it there loses, and does it; or restore the directory from a copy", ErrDamaged, first.From, s.o.Dir)
+	s.o.Log.Error("store: DAMAGE: bytes that were on the disk are no record any more; open for reading only", "dir", s.o.logPlace(),
+		"from", first.From, "to", first.To, "places", len(s.found.Damage), "durable", r.durable, "end", end, "err", err)
+	return r.hold(end, err)
+}
+
+// hold opens for reading alone: the log, the mark of an unclean stop and the checkpoint stay as they are, so that the
+// next Open sees the same.
+func (r *recovery) hold(end int64, why error) error {
+	s := r.s
 	if err := r.show(end); err != nil {
 		return err
 	}
 	s.found.End, s.found.Records = end, r.records
-	first := s.found.Damage[0]
-	err = fmt.Errorf("%w at %d: what is whole is served, nothing is stored: \"ringmq store repair %s\" says what cutting it there loses, and does it; or restore the directory from a copy", ErrDamaged, first.From, s.o.Dir)
 	s.index = derive.NoIndex()
-	s.log.Hold(end, err)
-	s.o.Log.Error("store: DAMAGE: bytes that were on the disk are no record any more; open for reading only", "dir", s.o.logPlace(),
-		"from", first.From, "to", first.To, "places", len(s.found.Damage), "durable", r.durable, "end", end, "err", err)
+	s.log.Hold(end, why)
+	s.held = true
 	return nil
+}
+
+// holdUncut is where recovery ends on a disk without room for the copy of what it would cut: messages can be read, and
+// nothing is lost.
+func (r *recovery) holdUncut(tail log.Tail, noRoom error) error {
+	err := fmt.Errorf("%w: the log ends at %d, and %d bytes behind that have to be cut after a copy of them was made, for which the disk of %s has no room: messages are read, and none are taken; make room there and start again (%w)",
+		ErrUncut, tail.End, tail.Bytes, r.s.o.Dir, noRoom)
+	r.s.o.Log.Error("store: the torn end of the log is not cut yet; open for reading only", "dir", r.s.o.logPlace(), "at", tail.End, "bytes", tail.Bytes, "err", err)
+	return r.hold(tail.End, err)
 }
 
 // passHoles walks on behind damage that begins at from, as long as there are records, and returns where

@@ -26,6 +26,9 @@ var (
 	// ErrDamaged means that the log is damaged: see StopOnDamage.
 	ErrDamaged = errors.New("store: the log is damaged")
 
+	// ErrUncut means that recovery found no room on the disk for the copy of a torn end. The next Open tries again.
+	ErrUncut = errors.New("store: a torn end is not cut yet")
+
 	// ErrClosed means that Close was called.
 	ErrClosed = log.ErrClosed
 

@@ -32,6 +32,9 @@ func Rebuild(fsys vfs.FS, o Options) (Recovered, error) {
 	if err != nil {
 		return s.found, errors.Join(err, s.abandon())
 	}
+	if why := s.Err(); errors.Is(why, ErrUncut) {
+		return s.found, errors.Join(why, s.Close())
+	}
 	return s.found, s.Close()
 }
 

@@ -149,7 +149,7 @@ func (s *Store) open() error {
 	if err := r.run(); err != nil {
 		return err
 	}
-	if aborted && !oursAborted && len(s.found.Damage) == 0 {
+	if aborted && !oursAborted && !s.held {
 		return s.writeAbort()
 	}
 	return nil
@@ -215,8 +215,10 @@ func (r *recovery) run() error {
 	if damaged && s.o.OnDamage == StopOnDamage {
 		return r.stop(tail)
 	}
-	if err := r.cut(tail, damaged); err != nil {
-		return err
+	if err := r.cut(tail, damaged); vfs.IsNoSpace(err) && tail.Bytes > 0 {
+		return r.holdUncut(tail, err)
+	} else if err != nil {
+		return s.explain(err)
 	}
 	if err := r.openIndex(end); err != nil {
 		return s.explain(err)
@@ -489,7 +491,7 @@ func (r *recovery) cut(tail log.Tail, damaged bool) error {
 	s := r.s
 	file, err := s.log.Cut(tail, path.Join(s.o.Dir, "cut"))
 	if err != nil {
-		return s.explain(err)
+		return err
 	}
 	s.found.CutBytes, s.found.CutValid, s.found.CutFile = tail.Bytes, tail.Valid, file
 	switch {

@@ -39,6 +39,7 @@ type Store struct {
 	files  *queue.Files
 	mark   *mark.File
 	found  Recovered
+	held   bool            // open for reading alone
 	batch  map[string]bool // topics whose queues are left alone
 
 	retention retention // see retain.go
@@ -72,7 +73,7 @@ type Store struct {
 // failed: then it returns why. Close begins with it.
 func (s *Store) Drain() error {
 	s.drainOnce.Do(func() {
-		if s.drainErr = s.log.Err(); len(s.found.Damage) == 0 {
+		if s.drainErr = s.log.Err(); !s.held {
 			s.drainErr = s.log.Drain()
 		}
 	})
@@ -88,7 +89,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	if len(s.found.Damage) > 0 {
+	if s.held {
 		return s.closeHeld()
 	}
 	failed := s.Drain()

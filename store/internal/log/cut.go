@@ -298,8 +298,18 @@ func (l *Log) keep(t Tail, keepDir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	err = l.eachChunk(t.End, func(at int64, chunk []byte) error {
+	if err := l.copyTail(f, t); err != nil { // half a copy would take room at each try
+		return "", errors.Join(err, f.Close(), fsys.Remove(name))
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return name, fsys.SyncDir(keepDir)
+}
+
+// copyTail writes what is to be cut to f, durably.
+func (l *Log) copyTail(f vfs.File, t Tail) error {
+	err := l.eachChunk(t.End, func(at int64, chunk []byte) error {
 		n := min(int64(len(chunk)), t.End+t.Bytes-at)
 		if n <= 0 {
 			return nil
@@ -308,12 +318,9 @@ func (l *Log) keep(t Tail, keepDir string) (string, error) {
 		return err
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	if err := f.Sync(); err != nil {
-		return "", err
-	}
-	return name, fsys.SyncDir(keepDir)
+	return f.Sync()
 }
 
 // createNumbered creates the first of stem.0, stem.1, … that is not there.

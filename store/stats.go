@@ -62,6 +62,9 @@ func (c *counters) clockBehind(ms int64) {
 	}
 }
 
+// Appended is how many records were appended since Open. Any goroutine may call it.
+func (s *Store) Appended() int64 { return s.counters.appended.Load() }
+
 // Stats returns the counters. Any goroutine may call it.
 func (s *Store) Stats() Stats {
 	l, k, c := s.log.Stats(), &s.retention, s.cold.Stats()

@@ -18,6 +18,9 @@ const keepBytes = 1 << 20
 // take them it returns when to try again, with the same message.
 func (s *Schedule) deliver(l *level, due []store.Entry, now time.Time) (delivered bool, wait time.Duration) {
 	n := batchLen(due)
+	if s.pace.beside(now) {
+		n = s.pace.take(due[:n], now)
+	}
 	read, err := s.read(due[:n])
 	if err != nil {
 		s.trouble(err)
@@ -40,6 +43,7 @@ func (s *Schedule) deliver(l *level, due []store.Entry, now time.Time) (delivere
 			next = s.ends[took-1]
 		}
 		end = s.puts[took-1].End
+		s.pace.own += int64(took)
 		s.flying = append(s.flying, end)
 		s.delivered.Add(int64(took))
 		s.failing = false

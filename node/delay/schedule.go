@@ -11,8 +11,7 @@
 //
 // One goroutine (schedule.go) copies what is due to its own topic (deliver.go) in batches, of which two may be
 // on their way to the disk: a flood of due messages does not fill the log's staging, and makes no flush larger than by
-// these. What is
-// pending takes no memory; table.go keeps how far each level is.
+// these. While others write to the log a flood is spread, and one small batch is on its way (pace.go). What is pending takes no memory; table.go keeps how far each level is.
 //
 // Times are those of the machine's clock; level.go tells what happens when it is set.
 package delay
@@ -46,7 +45,7 @@ type Options struct {
 }
 
 const (
-	// maxFlying batches are on their way to the disk: one is flushed while the next one is made.
+	// maxFlying batches are on their way to the disk: one is flushed while the next one is made. Beside others it is one.
 	maxFlying = 2
 
 	// A batch is a flush of moderate size: other senders wait for it at most as long as for their own.
@@ -74,7 +73,8 @@ type Schedule struct {
 
 	// Run's goroutine only.
 	levels  []*level
-	turn    int     // the level that is served next
+	turn    int // the level that is served next
+	pace    pacer
 	flying  []int64 // ends of batches that are not visible yet
 	failing bool    // the last append was refused
 	entries []store.Entry
@@ -170,7 +170,10 @@ func (s *Schedule) Advance(m store.Marks) {
 // bell rings.
 func (s *Schedule) pass() time.Duration {
 	idle, rest := 0, lookEvery
-	for s.room() {
+	for {
+		if wait := s.room(); wait > 0 {
+			return wait
+		}
 		l := s.levels[s.turn%len(s.levels)]
 		s.turn++
 		delivered, wait := s.serve(l)
@@ -183,12 +186,12 @@ func (s *Schedule) pass() time.Duration {
 			return rest
 		}
 	}
-	return lookEvery
 }
 
-// room reports whether another batch may be on its way. If not, the bell rings when it may.
-func (s *Schedule) room() bool {
+// room is for how long no other batch may be on its way, 0 if one may. The bell rings earlier if it may earlier.
+func (s *Schedule) room() time.Duration {
 	for {
+		now := s.opts.Clock.Now()
 		m := s.opts.Store.Marks()
 		s.opts.Table.settle(m.Durable)
 		n := 0
@@ -196,13 +199,20 @@ func (s *Schedule) room() bool {
 			n++
 		}
 		s.flying = s.flying[:copy(s.flying, s.flying[n:])]
-		if len(s.flying) < maxFlying {
+		most := maxFlying
+		if s.pace.look(s.opts.Store.Appended(), now); s.pace.beside(now) {
+			most = 1
+		}
+		if len(s.flying) < most {
 			s.wants.Store(math.MaxInt64)
-			return true
+			if most == 1 {
+				return max(paceLeast-s.pace.have(now), 0)
+			}
+			return 0
 		}
 		s.wants.Store(s.flying[0])
 		if s.opts.Store.Marks().Visible < s.flying[0] {
-			return false // it moves after wants was stored: Advance sees it
+			return lookEvery // it moves after wants was stored: Advance sees it
 		}
 	}
 }
@@ -231,7 +241,11 @@ func (s *Schedule) serve(l *level) (delivered bool, wait time.Duration) {
 		}
 	}
 	var err error
-	s.entries, err = s.opts.Store.Entries(s.entries[:0], q, next, batchCount)
+	most := batchCount
+	if s.pace.beside(now) {
+		most = min(most, s.pace.most(now))
+	}
+	s.entries, err = s.opts.Store.Entries(s.entries[:0], q, next, most)
 	if err != nil || len(s.entries) == 0 {
 		s.trouble(err)
 		return false, failWait

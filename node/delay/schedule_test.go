@@ -203,6 +203,68 @@ func (w *world) want(when string, bodies ...string) {
 	}
 }
 
+// plain stores a message of somebody else.
+func (w *world) plain() {
+	w.t.Helper()
+	m := w.message(1, "T", "plain")
+	m.Topic, m.QueueID = "Plain", 0
+	w.send(m)
+}
+
+// TestFloodBesideOthers: of a flood of due messages batches of 256 KiB went out, two at a time, and every other sender
+// waited for the disk to take them. While others write it is spread; afterwards it goes as fast as it can.
+func TestFloodBesideOthers(t *testing.T) {
+	w := newWorld(t, time.Second)
+	var all []record.Message
+	for i := range 4000 {
+		all = append(all, w.message(1, "T", fmt.Sprint(i)))
+	}
+	w.send(all...)
+	w.clock.Advance(999 * time.Millisecond)
+	for range 2 {
+		w.plain()
+		w.s.Pass()
+		w.clock.Advance(time.Millisecond)
+	}
+	for range 50 { // ms
+		w.s.Pass()
+		w.plain()
+		w.clock.Advance(time.Millisecond)
+		w.await("a batch", func() bool { w.s.Pass(); return w.s.Flying() == 0 })
+	}
+	// At first there is time for 400, and then for 20 in each ms.
+	delivered := w.s.Stats().Delivered
+	if delivered < 50*15 || delivered > 400+51*20+20 {
+		t.Errorf("%d delivered in 50 ms beside others", delivered)
+	}
+	w.clock.Advance(time.Second)
+	w.run()
+	if got := w.bodies("T"); len(got) != len(all) {
+		t.Errorf("%d delivered when others are quiet, want %d", len(got), len(all))
+	}
+}
+
+// TestKeepsUpBesideOthers: ten thousand messages are due in a second, and as many are sent: they are spread, and none is
+// late by more than 100 ms.
+func TestKeepsUpBesideOthers(t *testing.T) {
+	w := newWorld(t, 100*time.Millisecond)
+	var most int64
+	for range 300 { // ms
+		var ten []record.Message
+		for range 10 {
+			ten = append(ten, w.message(1, "T", strings.Repeat("x", 1000)))
+		}
+		w.send(ten...)
+		w.clock.Advance(time.Millisecond)
+		w.s.Pass()
+		w.await("a batch", func() bool { w.s.Pass(); return w.s.Flying() == 0 })
+		most = max(most, w.s.Stats().LateMs)
+	}
+	if n := len(w.bodies("T")); n < 1900 || most > 100 {
+		t.Errorf("%d of 2000 delivered, late by up to %d ms", n, most)
+	}
+}
+
 // TestDeliversAsStock: the record in its own topic keeps everything, the properties of its wait included
 // (golden store "delay" of the stock broker 5.5.0).
 func TestDeliversAsStock(t *testing.T) {

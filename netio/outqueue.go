@@ -27,7 +27,7 @@ type item struct {
 	buf     []byte // nil for a range that is not mapped
 	sent    int    // of buf
 	rng     uring.FileRange
-	mapping *uring.Mapping // what keeps buf, if it is of rng
+	mapping *uring.Mapping // what keeps buf, if it is of rng and no item behind it keeps it
 }
 
 // rangeBytes is the memory that a queued range costs.
@@ -103,18 +103,39 @@ func (c *Conn) queueOwn(frame []byte) {
 }
 
 func (c *Conn) queueRange(r uring.FileRange) {
-	if r.Len <= 0 {
+	var last *item
+	if n := len(c.queue); n > c.first {
+		last = &c.queue[n-1]
+	}
+	switch {
+	case r.Len > 0:
+	case last != nil && last.rng.Shares: // with nothing to send, it leaves its use of the file to the one before it
+		last.rng.Shares = r.Shares
+		return
+	default:
 		r.Release()
 		return
 	}
 	it := item{rng: r}
 	if r.Len < c.loop.s.o.SendfileBytes {
-		// An error says that there is no descriptor, or no room for one more mapping: the range goes out in another way.
-		it.buf, it.mapping, _ = r.Map()
+		it.mapRange(last)
 	}
 	c.pushItem(it)
 	c.growHeap(rangeBytes)
 	c.account(r.Len, 0)
+}
+
+// mapRange makes the range a piece of memory. If it can it takes over the mapping of the item in front of it, which is done
+// with it earlier.
+func (it *item) mapRange(last *item) {
+	if last != nil {
+		if b, ok := last.mapping.Beside(last.rng.File, it.rng); ok {
+			it.buf, it.mapping, last.mapping = b, last.mapping, nil
+			return
+		}
+	}
+	// An error says that there is no descriptor, or no room for one more mapping: the range goes out in another way.
+	it.buf, it.mapping, _ = it.rng.Map()
 }
 
 func (c *Conn) pushItem(it item) {
@@ -238,7 +259,7 @@ func (l *Loop) taken(c *Conn, n int) {
 	for n > 0 {
 		it := &c.queue[c.first]
 		k := min(n, len(it.buf)-it.sent)
-		if it.mapping != nil {
+		if it.rng.File != nil {
 			l.n.mappedOut.Add(int64(k))
 		}
 		it.sent += k

@@ -55,7 +55,12 @@ func (m *mixed) sendRanges(c *Conn, a *wire.Command) {
 		if short {
 			n = min(n, m.rng.IntN(3000))
 		}
-		body = append(body, rangeOf(m.t, f, int64(off), n))
+		if last := len(body) - 1; last >= 0 && body[last].File == f {
+			body[last].Shares = true
+			body = append(body, uring.FileRange{File: f, Off: int64(off), Len: n})
+		} else {
+			body = append(body, rangeOf(m.t, f, int64(off), n))
+		}
 		want = append(want, m.content[off:off+n]...)
 	}
 	m.ranges += int64(len(want))

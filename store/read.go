@@ -104,14 +104,20 @@ func (s *Store) Get(q *Queue, g Get, out *Got) error {
 	case g.Offset > out.Max:
 		out.Status, out.Next = OffsetOverflowBadly, out.Max
 	default:
-		return s.scan(q, g, out)
+		if g.Match == nil && g.MatchProps == nil && g.MaxCount < scanEntries { // the first entries will do, if all are good
+			err := s.scan(q, g, out, g.MaxCount)
+			if err != nil || out.Status == Found && out.Next-g.Offset == int64(out.Count) {
+				return err
+			}
+			out.Runs, out.Count, out.Bytes = out.Runs[:0], 0, 0
+		}
+		return s.scan(q, g, out, max(scanEntries, g.MaxCount))
 	}
 	return nil
 }
 
-// scan looks at entries from g.Offset on, which is inside the queue.
-func (s *Store) scan(q *Queue, g Get, out *Got) error {
-	limit := max(scanEntries, g.MaxCount)
+// scan looks at limit entries at most, from g.Offset on, which is inside the queue.
+func (s *Store) scan(q *Queue, g Get, out *Got, limit int) error {
 	if cap(out.entries) < limit*queue.EntryBytes {
 		out.entries = make([]byte, limit*queue.EntryBytes)
 	}
@@ -262,6 +268,31 @@ func (s *Store) Range(off int64, n int) (uring.FileRange, error) {
 		return r, fmt.Errorf("%w: %d bytes at %d", err, n, off)
 	}
 	return r, nil
+}
+
+// Ranges appends the Range of each run to into. Runs that follow each other in one segment share one use of its file, as
+// uring.FileRange.Shares says; all must be released, and only together. After an error nothing was appended.
+func (s *Store) Ranges(into []uring.FileRange, runs []Run) ([]uring.FileRange, error) {
+	had, readable, end := len(into), s.readable.Load(), int64(-1)
+	var base int64 // of the segment of the last range, which ends at end
+	for _, r := range runs {
+		if base <= r.Offset && r.Offset+int64(r.Bytes) <= min(end, readable) && len(s.found.Damage) == 0 {
+			last := &into[len(into)-1]
+			last.Shares = true
+			into = append(into, uring.FileRange{File: last.File, Off: r.Offset - base, Len: r.Bytes})
+			continue
+		}
+		fr, err := s.Range(r.Offset, r.Bytes)
+		if err != nil {
+			for _, held := range into[had:] {
+				held.Release()
+			}
+			return into[:had], err
+		}
+		into = append(into, fr)
+		base, end, _ = s.log.Span(r.Offset)
+	}
+	return into, nil
 }
 
 // ReadAt fills p with the visible log from off; the bounds are those of Range.

@@ -19,11 +19,15 @@ type FileRange struct {
 	File *File
 	Off  int64
 	Len  int
+
+	// Shares says that the next range in a list is of the same file and holds the use for both: who sends the list in
+	// order is done with this one by then.
+	Shares bool
 }
 
 // Release ends this use of the file. A zero FileRange has nothing to release.
 func (r FileRange) Release() {
-	if r.File != nil {
+	if r.File != nil && !r.Shares {
 		r.File.Release()
 	}
 }

@@ -56,6 +56,7 @@ func (m *Maps) NewFile(fd int, size int64, r io.ReaderAt, onLast func()) *File {
 // Mapping is one window of a file, with a count of its users.
 type Mapping struct {
 	mem   unsafe.Pointer
+	from  int64 // in the file
 	bytes int
 	maps  *Maps
 	users atomic.Int64 // the File is one; 0 is final
@@ -79,7 +80,16 @@ func (r FileRange) Map() ([]byte, *Mapping, error) {
 			return nil, nil, err
 		}
 	}
-	return unsafe.Slice((*byte)(unsafe.Add(m.mem, r.Off-int64(i)*windowBytes)), r.Len), m, nil
+	return unsafe.Slice((*byte)(unsafe.Add(m.mem, r.Off-m.from)), r.Len), m, nil
+}
+
+// Beside returns the bytes of a range, as Map does, if it lies in the window of m, of which file is. m is used no more
+// often than before.
+func (m *Mapping) Beside(file *File, r FileRange) ([]byte, bool) {
+	if m == nil || file != r.File || r.Off < m.from || r.Len > int(min(int64(MappedRangeMax), m.from+int64(m.bytes)-r.Off)) {
+		return nil, false
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(m.mem, r.Off-m.from)), r.Len), true
 }
 
 // add maps a window of f, whose caller is a user of it, and returns the mapping with a use for him.
@@ -96,7 +106,7 @@ func (m *Maps) add(f *File, i int) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uring: map %d+%d of a file: %w", from, n, err)
 	}
-	made := &Mapping{mem: mem, bytes: n, maps: m}
+	made := &Mapping{mem: mem, from: from, bytes: n, maps: m}
 	made.users.Store(2) // f and the caller
 	m.bytes.Add(int64(n))
 	f.windows[i].Store(made)

@@ -52,7 +52,8 @@ func TestMapped(t *testing.T) {
 	if n := maps.Bytes(); n != windowBytes+200_000+200_000 {
 		t.Errorf("%d bytes are mapped", n)
 	}
-	for _, r := range []FileRange{{f, -1, 10}, {f, 0, -1}, {f, windowBytes + 199_000, 1001}, {f, 0, MappedRangeMax + 1}} {
+	for _, r := range []FileRange{{Off: -1, Len: 10}, {Len: -1}, {Off: windowBytes + 199_000, Len: 1001}, {Len: MappedRangeMax + 1}} {
+		r.File = f
 		if _, _, err := r.Map(); err == nil || err == ErrNoDescriptor {
 			t.Errorf("%+v: %v", r, err)
 		}

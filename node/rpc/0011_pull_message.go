@@ -215,16 +215,9 @@ func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got) *wire.C
 		return nil
 	}
 	t := p.turn
-	t.ranges = t.ranges[:0]
-	for _, r := range got.Runs {
-		fr, err := s.opts.Store.Range(r.Offset, r.Bytes)
-		if err != nil {
-			for i := range t.ranges {
-				t.ranges[i].Release()
-			}
-			return p.Failf(codeOf(err), "read %d bytes of the log at %d: %v", r.Bytes, r.Offset, err)
-		}
-		t.ranges = append(t.ranges, fr)
+	var err error
+	if t.ranges, err = s.opts.Store.Ranges(t.ranges[:0], got.Runs); err != nil {
+		return p.Failf(codeOf(err), "read %d messages from the log: %v", got.Count, err)
 	}
 	p.Conn.SendRanges(ans, t.ranges)
 	return nil

@@ -29,6 +29,8 @@ type Queue struct {
 	max atomic.Int64 // the queue offset that the next entry gets
 	min atomic.Int64 // the first queue offset that is served
 
+	lastRead atomic.Pointer[named] // any goroutine
+
 	// mu guards what follows. Leaf lock: memory only.
 	mu       sync.Mutex
 	first    int64  // queue offset that the first file begins with

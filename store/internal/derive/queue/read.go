@@ -40,13 +40,29 @@ func (q *Queue) readPiece(buf []byte, from int64) (int, error) {
 	return q.readFile(buf, from, want)
 }
 
+// named is the path of a queue's file.
+type named struct {
+	number int64
+	path   string
+}
+
+// readName is fileName for readers, who ask for the same one over and over.
+func (q *Queue) readName(number int64) string {
+	n := q.lastRead.Load()
+	if n == nil || n.number != number {
+		n = &named{number, q.fileName(number)}
+		q.lastRead.Store(n)
+	}
+	return n.path
+}
+
 // readFile reads up to want entries, all of which are in files, from the file that holds the first.
 func (q *Queue) readFile(buf []byte, from, want int64) (int, error) {
 	at := from * EntryBytes
 	number := at / q.files.FileBytes
 	at -= number * q.files.FileBytes
 	want = min(want, (q.files.FileBytes-at)/EntryBytes)
-	f, err := q.files.acquire(q.fileName(number))
+	f, err := q.files.acquire(q.readName(number))
 	if errors.Is(err, fs.ErrNotExist) && from < q.min.Load() { // removed meanwhile
 		return 0, nil
 	}
@@ -71,7 +87,7 @@ func (q *Queue) Cached(from int64, most int) bool {
 	for !gone && from < to {
 		number := from / perFile
 		end := min(to, (number+1)*perFile)
-		f := q.files.lookup(q.fileName(number))
+		f := q.files.lookup(q.readName(number))
 		if f == nil {
 			return false
 		}

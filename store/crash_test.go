@@ -58,13 +58,14 @@ func TestCrash(t *testing.T) {
 	if os.Getenv("RINGMQ_PROVE") != "" {
 		seeds = 20
 	}
-	for seed := range 2 * seeds {
+	for seed := range 3 * seeds {
 		for _, keep := range eachKeep {
-			flushSync := seed%2 == 0
-			t.Run(fmt.Sprintf("sync=%v/seed=%d/keep=%d", flushSync, seed, keep), func(t *testing.T) {
+			flushSync, depth := seed%3 > 0, 2-int(seed%3%2) // with a depth of 1 flushes are made in another way
+			t.Run(fmt.Sprintf("sync=%v/depth=%d/seed=%d/keep=%d", flushSync, depth, seed, keep), func(t *testing.T) {
 				t.Parallel()
 				eachCut(t, func(k int) bool {
 					w := newWorld(t, seed<<32+uint64(k))
+					w.o.FlushDepth = depth
 					w.o.FlushSync, w.o.FlushInterval, w.o.FlushThorough = flushSync, time.Millisecond, time.Millisecond
 					w.disk.TearSectors(k%2 == 1)
 					cut, err := w.live(k, run)

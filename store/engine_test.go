@@ -21,7 +21,7 @@ func TestFlushesGoThroughTheRing(t *testing.T) {
 	for _, engine := range []osfs.IOEngine{osfs.Auto, osfs.POSIX} {
 		t.Run(string(engine), func(t *testing.T) {
 			h := openTest(t, osfs.New(osfs.Options{IOEngine: engine}), Options{
-				Dir: path.Join(t.TempDir(), "s"), SegmentBytes: 1 << 20, FlushSync: true,
+				Dir: path.Join(t.TempDir(), "s"), SegmentBytes: 1 << 20, FlushSync: true, FlushDepth: 2,
 			})
 			defer h.Close()
 			p := h.put("T", 0, make([]byte, 200<<10)) // too much for the call that flushes as it writes

@@ -44,7 +44,7 @@ const (
 
 func (j job) options() store.Options {
 	return store.Options{
-		Dir: j.Dir, SegmentBytes: j.SegmentBytes, QueueFileBytes: 20 * 500, FlushSync: !j.Async, FlushDepth: 2,
+		Dir: j.Dir, SegmentBytes: j.SegmentBytes, QueueFileBytes: 20 * 500, FlushSync: !j.Async, FlushDepth: 1 + int(j.Seed%2), // two ways to flush
 		StagingBytes: stagingBytes, MaxMessageBytes: stagingBytes / 2,
 		QueueFlushInterval: 5 * time.Millisecond, // a checkpoint each 300 ms, so that faults meet some
 	}

@@ -16,7 +16,8 @@ import (
 // durable: one staging that fills, one that was written in a hurry, and one of at most a staging per
 // flush.
 //
-// When one sender comes after the other (idle) the write and its flush are one call of this goroutine.
+// When one sender comes after the other (idle), and always with a FlushDepth of 1, the write and its flush are one
+// call of this goroutine: no other thread takes part.
 //
 // Without FlushSync whatever is staged is written at once and flushed on a timer, or as soon as an eighth
 // of UnflushedBytes has come together. Beyond UnflushedBytes, or the one write of at most a staging that
@@ -57,16 +58,19 @@ func (w *writer) run() {
 }
 
 // work writes and flushes what may be, then tells. In this order the answers for the last flush go
-// out while the next is on its way.
+// out while the next is on its way, where that is another thread's.
 func (w *writer) work() {
 	for {
+		if w.single() {
+			w.tell() // before the next call, which may take long
+		}
 		idle := w.idle()
 		p, flush := w.take()
 		if p.n == 0 && !flush {
 			break
 		}
 		done, err := false, error(nil)
-		if idle && !w.crowded && flush {
+		if idle && flush && (w.single() || !w.crowded && p.n <= quietBytes) {
 			done, err = w.writeDurable(p)
 		}
 		w.crowded = !idle
@@ -207,11 +211,15 @@ func (w *writer) idle() bool {
 	return len(w.fly.flying) == 0 && w.written == w.issued && w.told == [2]int64{w.written, w.durable}
 }
 
-// writeDurable writes and flushes p in one call, unless it is large, touches blocks that were never
-// written, somebody may come who waits for the kernel only, or the file has no such call.
+// single reports whether one flush at a time is made. Then nothing is gained by giving it to another thread: the
+// writer could only wait for it.
+func (w *writer) single() bool { return w.l.cfg.FlushSync && w.l.cfg.FlushDepth == 1 }
+
+// writeDurable writes and flushes p in one call, unless it touches blocks that were never written, somebody
+// may come who waits for the kernel only, or the file has no such call.
 func (w *writer) writeDurable(p piece) (done bool, err error) {
 	g := p.seg
-	if pad := w.fill(p); p.n > quietBytes || pad > g.zeroed || w.hurried {
+	if pad := w.fill(p); pad > g.zeroed || w.hurried {
 		return false, nil
 	}
 	if _, err := g.slots[0].WriteDurable(w.vec[:], p.off-g.base); errors.Is(err, errors.ErrUnsupported) {

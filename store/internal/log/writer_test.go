@@ -340,6 +340,30 @@ func TestQuietWritesAndFlushesInOneCall(t *testing.T) {
 	}
 }
 
+// TestSingleFlushIsMadeByTheWriter: with one flush at a time the writer makes each by itself, however much there is and
+// although bytes came while the one before was under way.
+func TestSingleFlushIsMadeByTheWriter(t *testing.T) {
+	disk := memfs.New(1)
+	r := newRig(t, disk, disk, func(c *Config) { c.SegmentBytes, c.StagingBytes, c.FlushDepth = 1<<20, 256<<10, 1 })
+	defer r.shut()
+	for i, bytes := range []int{1000, quietBytes + 1, 100} {
+		end := r.append(bytes, 'x')
+		r.await(func() bool { return r.Durable() == end })
+		if s := r.Stats(); s.Inline != int64(i+1) || s.Flushes != s.Inline {
+			t.Errorf("append %d: %d of %d flushes in the call that wrote", i, s.Inline, s.Flushes)
+		}
+	}
+	before := r.Stats()
+	var end int64
+	for range 200 {
+		end = r.append(100, 'y')
+	}
+	r.await(func() bool { return r.Durable() == end })
+	if s := r.Stats(); s.Inline-before.Inline != s.Flushes-before.Flushes || s.Inline == before.Inline {
+		t.Errorf("many small appends: %d of %d flushes in the call that wrote", s.Inline-before.Inline, s.Flushes-before.Flushes)
+	}
+}
+
 // TestFailedDurableWrite: where the write was done and its flush fails, the bytes count as neither.
 func TestFailedDurableWrite(t *testing.T) {
 	for name, call := range map[string]int{"write": 0, "flush": 1} {

@@ -14,7 +14,8 @@ import (
 )
 
 // ring is the engine that flushes through io_uring: the kernel's own workers run the fdatasync, and the writer waits
-// for completions and for kicks at one place, the ring. It needs no goroutine. The work in flight belongs to the
+// for completions and for kicks at one place, the ring; with nothing in flight it parks as any goroutine, which a Kick
+// ends without a system call of either side. It needs no goroutine. The work in flight belongs to the
 // thread that handed it over; the Go runtime keeps its threads, so it is never cancelled for that reason.
 type ring struct {
 	// Writer goroutine only.
@@ -27,7 +28,8 @@ type ring struct {
 
 	// Any goroutine. A File and no bare descriptor, so that a Kick which comes late never writes to a descriptor that
 	// Close gave back and somebody else got.
-	event *os.File // eventfd: written by Kick while the writer sleeps
+	event *os.File      // eventfd: written by Kick while the writer sleeps in the ring
+	wake  chan struct{} // room for one: filled by Kick while the writer is parked
 	state atomic.Int32
 
 	eventFd int // of event; constant
@@ -39,11 +41,13 @@ type flying struct {
 	id   uint64
 }
 
-// The states of a ring's writer. Kick stores kicked; only where it found asleep it must wake the writer, who may be
-// in the kernel. A writer about to sleep moves awake to asleep in one step, so that it sees a kick that came before.
+// The states of a ring's writer. Kick stores kicked; only where it found asleep or parked it must wake the writer, who
+// is in the kernel or about to be, or parked. A writer about to sleep moves on from awake in one step, so that it sees a
+// kick that came before.
 const (
 	awake int32 = iota
 	asleep
+	parked
 	kicked
 )
 
@@ -63,7 +67,7 @@ func newRing() (*ring, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("osfs: eventfd: %w", err), r.Close())
 	}
-	return &ring{ring: r, event: os.NewFile(uintptr(event), "eventfd"), eventFd: event, flying: make([]flying, flushesMax)}, nil
+	return &ring{ring: r, event: os.NewFile(uintptr(event), "eventfd"), eventFd: event, wake: make(chan struct{}, 1), flying: make([]flying, flushesMax)}, nil
 }
 
 func (e *ring) Begin(v vfs.Slot, id uint64) {
@@ -98,11 +102,15 @@ func (e *ring) Reap(into []vfs.Flushed, wait time.Duration) []vfs.Flushed {
 		if into = e.collect(into); len(into) > n || wait == 0 {
 			return into
 		}
-		if !e.state.CompareAndSwap(awake, asleep) {
+		how, sleep := asleep, e.sleep
+		if !e.inFlight() {
+			how, sleep = parked, e.park
+		}
+		if !e.state.CompareAndSwap(awake, how) {
 			e.state.Store(awake)
 			return into
 		}
-		e.sleep(wait)
+		sleep(wait)
 		if e.state.Swap(awake) == kicked {
 			return e.collect(into)
 		}
@@ -112,24 +120,28 @@ func (e *ring) Reap(into []vfs.Flushed, wait time.Duration) []vfs.Flushed {
 	}
 }
 
-// sleep waits for a completion or a kick; it may come back early. Where the ring broke there is only the kick.
+// sleep waits for a completion or a kick; it may come back early.
 func (e *ring) sleep(wait time.Duration) {
-	if e.err != nil {
-		limitMs := -1
-		if wait > 0 {
-			limitMs = int(wait.Milliseconds()) + 1
-		}
-		if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(e.eventFd), Events: unix.POLLIN}}, limitMs); n > 0 {
-			e.drain()
-		}
-		return
-	}
 	if !e.armed {
 		e.armed = true
 		e.ring.Poll(e.eventFd, pollID)
 	}
 	if err := e.ring.Wait(wait); err != nil {
 		e.broken(err)
+	}
+}
+
+// park waits for a kick; it may come back early, by one that came as the time before was over.
+func (e *ring) park(wait time.Duration) {
+	var over <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-e.wake:
+	case <-over:
 	}
 }
 
@@ -185,9 +197,15 @@ func (e *ring) broken(err error) {
 }
 
 func (e *ring) Kick() {
-	if e.state.Swap(kicked) == asleep {
+	switch e.state.Swap(kicked) {
+	case asleep:
 		one := [8]byte{1} // in host order; that it is not zero is what counts
 		_, _ = e.event.Write(one[:])
+	case parked:
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

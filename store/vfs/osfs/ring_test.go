@@ -79,3 +79,22 @@ func TestBrokenRingFailsWhatIsInFlight(t *testing.T) {
 		t.Fatalf("completed again: %+v", got)
 	}
 }
+
+// TestKickInTheRing: a kick reaches a writer that waits in the kernel because a flush is in flight, each time. This flush
+// never completes.
+func TestKickInTheRing(t *testing.T) {
+	e := ringEngine(t)
+	e.flying[0] = flying{slot: openSlot(t), id: 1}
+	for range 100 {
+		returned := make(chan []vfs.Flushed)
+		go func() { returned <- e.Reap(nil, -1) }()
+		e.Kick() // before, while or after it begins to wait
+		if got := <-returned; len(got) != 0 {
+			t.Fatalf("completed %+v", got)
+		}
+	}
+	if got := e.Reap(nil, time.Millisecond); len(got) != 0 {
+		t.Fatalf("completed %+v", got)
+	}
+	e.flying[0] = flying{}
+}

@@ -28,7 +28,7 @@ var (
 	words  = []string{"netio/wire", "store/record"}
 	tables = []string{"node/topic", "node/group", "node/offset"}
 	disk   = []string{"store/vfs", "store/sidefile"}
-	lower  = slices.Concat(words, disk, []string{"netio", "netio/remoting", "store", "ha", "uring"})
+	lower  = slices.Concat(words, disk, []string{"netio", "netio/remoting", "store", "ha", "uring", "uring/hist"})
 )
 
 // rooms is read from the top: the first row whose folder holds the package decides.

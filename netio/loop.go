@@ -207,6 +207,9 @@ func (l *Loop) end() {
 	l.weighOwed()
 	l.listen()
 	l.inTurn = false
+	if took := l.n.turns.AddTime(l.s.since() - l.now); took > l.s.o.SlowTurn {
+		l.s.complaints.say(l.now+took, "netio: a turn of a loop was slow, and all its connections waited", "loop", l.index, "took", took)
+	}
 }
 
 // waits reports whether something here waits for a mark to move.

@@ -39,6 +39,8 @@ type Options struct {
 	BusyWait       time.Duration // a request that the handler puts off (Later) gets code 2 afterwards
 	OweWait        time.Duration // an owed answer goes out with code 10 afterwards
 
+	SlowTurn time.Duration // a turn of a loop that takes longer has a line in the log
+
 	Now func() time.Time // the clock for all limits above
 	Log *slog.Logger
 
@@ -59,6 +61,7 @@ func (o *Options) Fill() {
 	o.StallWait = cmp.Or(o.StallWait, 60*time.Second)
 	o.BusyWait = cmp.Or(o.BusyWait, 200*time.Millisecond)
 	o.OweWait = cmp.Or(o.OweWait, 5*time.Second)
+	o.SlowTurn = cmp.Or(o.SlowTurn, 200*time.Millisecond)
 	o.tickEvery = cmp.Or(o.tickEvery, 50*time.Millisecond)
 	if o.Now == nil {
 		o.Now = time.Now

@@ -1,6 +1,10 @@
 package netio
 
-import "ringmq/netio/wire"
+import (
+	"time"
+
+	"ringmq/netio/wire"
+)
 
 // failure is what FailOwed was called with.
 type failure struct {
@@ -15,10 +19,22 @@ type failure struct {
 func (l *Loop) release() {
 	reached := [marks]int64{AtWritten: l.s.written.Load(), AtVisible: l.s.visible.Load()}
 	failed := l.s.failed.Load()
+	var since time.Duration // when the last n of those that are paid were owed: one turn's at a time
+	n := int64(0)
+	count := func() {
+		if n > 0 {
+			l.n.owedFor.Add((l.now - since).Microseconds(), n)
+		}
+	}
 	for m := range l.owed {
 		f := &l.owed[m]
 		for d := f.head(); d != nil && (d.end <= reached[m] || failed != nil); d = f.head() {
 			if d.end <= reached[m] {
+				if d.since != since {
+					count()
+					since, n = d.since, 0
+				}
+				n++
 				l.pay(f, d, f.frame(d))
 				continue
 			}
@@ -27,6 +43,7 @@ func (l *Loop) release() {
 			l.pay(f, d, l.recoded)
 		}
 	}
+	count()
 }
 
 // payOverdue answers with "flush timed out" what was owed for too long, in order. The fields stay: the

@@ -1,6 +1,10 @@
 package netio
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"ringmq/uring/hist"
+)
 
 // Stats counts since the start, except for the group at its end, which is what is there now.
 type Stats struct {
@@ -31,6 +35,9 @@ type Stats struct {
 	ClosedByPeer   int64 // end of stream, reset, and errors of the socket
 	ClosedByServer int64 // Stop
 
+	TurnTimes hist.Snapshot // of the loops' turns, in µs: while one lasts, all its connections wait
+	OweTimes  hist.Snapshot // from when an answer was owed until a mark covered it and it was paid, in µs
+
 	Conns    int64 // open
 	InBytes  int64 // memory that holds undecoded bytes
 	OutBytes int64 // memory that holds answers
@@ -46,6 +53,7 @@ type counters struct {
 	busyAnswers, overdueAnswers, failedAnswers          atomic.Int64
 	closed                                              [reasons]atomic.Int64
 	owed, held                                          atomic.Int64
+	turns, owedFor                                      hist.Hist
 }
 
 // reason is why a connection ends.
@@ -86,6 +94,8 @@ func (s *Server) Stats() Stats {
 		t.FailedAnswers += n.failedAnswers.Load()
 		t.Owed += n.owed.Load()
 		t.Held += n.held.Load()
+		t.TurnTimes.Merge(n.turns.Read())
+		t.OweTimes.Merge(n.owedFor.Read())
 		for r, to := range map[reason]*int64{
 			garbled: &t.ClosedGarbled, silent: &t.ClosedSilent, idle: &t.ClosedIdle, stalled: &t.ClosedStalled,
 			inFull: &t.ClosedInFull, outFull: &t.ClosedOutFull, unreadable: &t.ClosedUnread, byOwner: &t.ClosedByOwner, byPeer: &t.ClosedByPeer,

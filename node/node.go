@@ -86,6 +86,9 @@ type Node struct {
 	// Stored by Start when all that the administration page asks is there, loaded by that page.
 	page atomic.Pointer[metrics.Page]
 
+	// Stored while the log is read at the start, loaded by that page: bytes read, and to be read.
+	recovered, toRecover atomic.Int64
+
 	// Stored by Start, Stop and the store's failure, loaded by anyone.
 	ready   atomic.Bool
 	noWrite atomic.Bool // the store has failed: the routes say that nothing can be sent here

@@ -16,6 +16,7 @@ import (
 	"ringmq/node/rpc"
 	"ringmq/node/topic"
 	"ringmq/store"
+	"ringmq/uring/hist"
 )
 
 // These prove that the layers fit the interfaces that their users declare.
@@ -30,7 +31,14 @@ var (
 
 func (n *Node) storeOptions() store.Options {
 	o := n.opts.Config.Store()
-	o.Now, o.Log, o.Progress = n.clock.Now, n.log, n.opts.Progress
+	o.Now, o.Log = n.clock.Now, n.log
+	o.Progress = func(done, total int64) {
+		n.recovered.Store(done)
+		n.toRecover.Store(total)
+		if n.opts.Progress != nil {
+			n.opts.Progress(done, total)
+		}
+	}
 	o.OnArrive = n.polls.Arrived
 	o.OnMarks = func(m store.Marks) {
 		if broker := n.broker.Load(); broker != nil {
@@ -185,6 +193,25 @@ func (n *Node) metrics() *metrics.Page {
 	if n.namesrvNet != nil {
 		page.Net("namesrv", n.namesrvNet.Stats)
 	}
+	page.Gauge("rocketmq_topic_number", func() float64 {
+		topics, _ := n.topics.Snapshot()
+		return float64(len(topics))
+	})
+	page.Gauge("rocketmq_consumer_group_number", func() float64 {
+		groups, _ := n.groups.Snapshot()
+		return float64(len(groups))
+	})
+	page.Gauge("rocketmq_broker_permission", func() float64 { return float64(n.perm()) })
+	page.Gauge("rocketmq_producer_connections", func() float64 {
+		producers, _ := n.members.Count()
+		return float64(producers)
+	})
+	page.Gauge("rocketmq_consumer_connections", func() float64 {
+		_, consumers := n.members.Count()
+		return float64(consumers)
+	})
+	page.Lags(n.lags)
+	page.Hist("ringmq_rpc_worker_seconds", 1e-6, func() hist.Snapshot { return n.rpc.Stats().WorkTimes })
 	count := func(name string, read func(rpc.Stats) int64) {
 		page.Counter(name, func() int64 { return read(n.rpc.Stats()) })
 	}
@@ -192,7 +219,7 @@ func (n *Node) metrics() *metrics.Page {
 	page.Gauge("ringmq_rpc_queue_locks", func() float64 { return float64(n.rpc.Stats().Locks) })
 	count("ringmq_rpc_requests_total", func(s rpc.Stats) int64 { return s.Requests })
 	count("ringmq_rpc_messages_sent_total", func(s rpc.Stats) int64 { return s.Sends })
-	count("ringmq_rpc_messages_pulled_total", func(s rpc.Stats) int64 { return s.Pulls })
+	count("rocketmq_messages_out_total", func(s rpc.Stats) int64 { return s.Pulls })
 	count("ringmq_rpc_pulls_held_total", func(s rpc.Stats) int64 { return s.Held })
 	count("ringmq_rpc_unknown_requests_total", func(s rpc.Stats) int64 { return s.Unknown })
 	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })
@@ -203,6 +230,24 @@ func (n *Node) metrics() *metrics.Page {
 	page.Gauge("ringmq_delay_pending", func() float64 { return float64(delays.Stats().Pending) })
 	page.Gauge("ringmq_delay_late_ms", func() float64 { return float64(delays.Stats().LateMs) })
 	return page
+}
+
+// lags are how far the groups are behind in the topics that they have committed offsets of.
+func (n *Node) lags() []metrics.Lag {
+	type pair struct{ group, topic string }
+	sums := map[pair]int64{}
+	n.offsets.Each(func(group, topic string, queue int32, offset int64) {
+		behind := int64(0)
+		if q := n.store.Queue(topic, queue); q != nil {
+			behind = max(q.Max()-max(offset, q.Min()), 0)
+		}
+		sums[pair{group, topic}] += behind
+	})
+	list := make([]metrics.Lag, 0, len(sums))
+	for p, messages := range sums {
+		list = append(list, metrics.Lag{Group: p.group, Topic: p.topic, Messages: messages})
+	}
+	return list
 }
 
 // The administration page is served before the store is open: then nothing is known to be wrong, and
@@ -223,6 +268,7 @@ func (n *Node) notice() error {
 }
 
 func (n *Node) writeMetrics(w io.Writer) {
+	metrics.Recovery(w, n.recovered.Load(), n.toRecover.Load())
 	if page := n.page.Load(); page != nil {
 		page.Write(w)
 	}

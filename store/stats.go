@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"ringmq/store/vfs"
+	"ringmq/uring/hist"
 )
 
 // Stats are counters since Open, and what Open found.
@@ -20,11 +21,17 @@ type Stats struct {
 	Recycled      int64 // of them, from removed ones
 	MappedBytes   int64 // of the log's files, now
 	StagedBytes   int64 // reserved now: promised or not yet written
+	StagingBytes  int64 // the most that can be
 	WaitingBytes  int64 // queue entries in memory only, now
 	ClockBackMs   int64 // most that the clock was back behind the last store time
 	Indexed       int64 // the index has the messages up to here
 	Checkpoint    int64 // position of the one on the disk: a restart reads the log from there
+	Failed        int64 // 1 when a write or flush has failed or the log is damaged: nothing is stored
+	Ring          int64 // 1 when flushes go through io_uring, 0 when through fdatasync
 	Recovered     Recovered
+
+	// Of the log's writes: see log.Stats.
+	StagedTimes, WriteTimes, FlushTimes, FlushBytes, PrepareTimes hist.Snapshot
 
 	// Of messages that the page cache did not have: what was read past it.
 	ColdReads    int64 // pieces of the log
@@ -69,15 +76,18 @@ func (s *Store) Appended() int64 { return s.counters.appended.Load() }
 func (s *Store) Stats() Stats {
 	l, k, c := s.log.Stats(), &s.retention, s.cold.Stats()
 	first := s.log.Min()
-	var age, refusing, byRing, byCall int64
+	var age, refusing, byRing, byCall, failed, ring int64
 	if byCall = l.Completed; l.Engine == vfs.RingEngine {
-		byRing, byCall = byCall, 0
+		byRing, byCall, ring = byCall, 0, 1
 	}
 	if ms := k.oldestMs.Load(); ms > 0 {
 		age = max(s.o.Now().UnixMilli()-ms, 0)
 	}
 	if s.Refusing() != nil {
 		refusing = 1
+	}
+	if s.Err() != nil {
+		failed = 1
 	}
 	return Stats{
 		Appended:      s.counters.appended.Load(),
@@ -92,11 +102,16 @@ func (s *Store) Stats() Stats {
 		Recycled:      l.Recycled,
 		MappedBytes:   l.Mapped,
 		StagedBytes:   l.Staged,
+		StagingBytes:  int64(s.o.StagingBytes),
 		WaitingBytes:  s.keeper.Waiting(),
 		ClockBackMs:   s.counters.clockBehindMs.Load(),
 		Indexed:       s.index.Position(),
 		Checkpoint:    s.keeper.Checkpointed(),
+		Failed:        failed,
+		Ring:          ring,
 		Recovered:     s.found,
+
+		StagedTimes: l.StagedTimes, WriteTimes: l.WriteTimes, FlushTimes: l.FlushTimes, FlushBytes: l.FlushBytes, PrepareTimes: l.PrepareTimes,
 
 		ColdReads: c.Reads, ColdBytes: c.Bytes, ColdAhead: c.Ahead, ColdBuffered: c.Buffered, ColdFailed: c.Failed,
 		ColdFound: c.Found, ColdWaits: c.Waits, ColdCopied: c.Copied, ColdHeld: c.Held,

@@ -310,6 +310,19 @@ func (m *Members) Info(group []byte) (Info, bool) {
 	return g.info, true
 }
 
+// Count returns how many producers and consumers are connected; a client of several groups counts in each.
+func (m *Members) Count() (producers, consumers int) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, g := range m.producers {
+		producers += len(g)
+	}
+	for _, g := range m.consumers {
+		consumers += len(g.channels)
+	}
+	return producers, consumers
+}
+
 // Subscription returns what the heartbeats of a group say about a topic. It allocates nothing.
 func (m *Members) Subscription(group, topic []byte) (*Subscription, bool) {
 	m.mu.RLock()

@@ -3,6 +3,7 @@ package metrics
 import (
 	"ringmq/netio"
 	"ringmq/store"
+	"ringmq/uring/hist"
 )
 
 type (
@@ -57,6 +58,9 @@ var storeRows = []row[storeStats]{
 	{"ringmq_store_segments_recycled_total", "", counter, func(s *storeStats) int64 { return s.Recycled }},
 	{"ringmq_store_mapped_bytes", "", gauge, func(s *storeStats) int64 { return s.MappedBytes }},
 	{"ringmq_store_staged_bytes", "", gauge, func(s *storeStats) int64 { return s.StagedBytes }},
+	{"ringmq_store_staging_bytes", "", gauge, func(s *storeStats) int64 { return s.StagingBytes }},
+	{"ringmq_store_failed", "", gauge, func(s *storeStats) int64 { return s.Failed }},
+	{"ringmq_store_ring", "", gauge, func(s *storeStats) int64 { return s.Ring }},
 	{"ringmq_store_waiting_queue_bytes", "", gauge, func(s *storeStats) int64 { return s.WaitingBytes }},
 	{"ringmq_store_cold_reads_total", "", counter, func(s *storeStats) int64 { return s.ColdReads }},
 	{"ringmq_store_cold_bytes_total", "", counter, func(s *storeStats) int64 { return s.ColdBytes }},
@@ -84,6 +88,20 @@ var storeRows = []row[storeStats]{
 	{"ringmq_store_refusing", "", gauge, func(s *storeStats) int64 { return s.Refusing }},
 	{"rocketmq_storage_size", "", gauge, func(s *storeStats) int64 { return s.DiskUsedBytes }},
 	{"rocketmq_storage_message_reserve_time", "", gauge, func(s *storeStats) int64 { return s.OldestAgeMs }},
+}
+
+// Times are counted in µs and shown in seconds, as is usual.
+var storeHists = []histRow[storeStats]{
+	{"ringmq_store_stage_seconds", `stage="staged"`, 1e-6, func(s *storeStats) *hist.Snapshot { return &s.StagedTimes }},
+	{"ringmq_store_stage_seconds", `stage="write"`, 1e-6, func(s *storeStats) *hist.Snapshot { return &s.WriteTimes }},
+	{"ringmq_store_stage_seconds", `stage="flush"`, 1e-6, func(s *storeStats) *hist.Snapshot { return &s.FlushTimes }},
+	{"ringmq_store_flush_bytes", "", 1, func(s *storeStats) *hist.Snapshot { return &s.FlushBytes }},
+	{"ringmq_store_prepare_seconds", "", 1e-6, func(s *storeStats) *hist.Snapshot { return &s.PrepareTimes }},
+}
+
+var netHists = []histRow[netStats]{
+	{"ringmq_net_turn_seconds", "", 1e-6, func(s *netStats) *hist.Snapshot { return &s.TurnTimes }},
+	{"ringmq_net_owed_seconds", "", 1e-6, func(s *netStats) *hist.Snapshot { return &s.OweTimes }},
 }
 
 // The first two are the stock broker's.

@@ -12,6 +12,7 @@ import (
 
 	"ringmq/netio"
 	"ringmq/store"
+	"ringmq/uring/hist"
 )
 
 // lines writes a page and returns our own lines by name and labels.
@@ -38,8 +39,12 @@ func lines(t *testing.T, p *Page) map[string]string {
 func numbered(stats any) map[string]bool {
 	v, numbers := reflect.ValueOf(stats).Elem(), map[string]bool{}
 	for i := range v.NumField() {
-		if v.Field(i).Kind() == reflect.Int64 {
-			v.Field(i).SetInt(int64(1000 + i))
+		switch f := v.Field(i).Addr().Interface().(type) {
+		case *int64:
+			*f = int64(1000 + i)
+			numbers[fmt.Sprint(1000+i)] = true
+		case *hist.Snapshot:
+			f.Counts[3] = int64(1000 + i)
 			numbers[fmt.Sprint(1000+i)] = true
 		}
 	}
@@ -96,5 +101,46 @@ func TestPage(t *testing.T) {
 	var b bytes.Buffer
 	if p.Write(&b); !strings.Contains(b.String(), "process_resident_memory_bytes") {
 		t.Error("nothing of the process on the page")
+	}
+}
+
+// TestHist: a histogram is shown as Prometheus wants it: each bucket holds those below, and the last one all.
+func TestHist(t *testing.T) {
+	var h hist.Hist
+	h.Add(3, 2)
+	h.Add(100, 1)
+	h.Add(1<<40, 1)
+	p := New("c", "n")
+	p.Hist("ringmq_x_seconds", 1e-6, h.Read)
+	got := lines(t, p)
+	const node = `cluster="c",node_type="broker",node_id="n"`
+	for name, want := range map[string]string{
+		`ringmq_x_seconds_bucket{` + node + `,le="2e-06"}`:    "0",
+		`ringmq_x_seconds_bucket{` + node + `,le="4e-06"}`:    "2",
+		`ringmq_x_seconds_bucket{` + node + `,le="6.4e-05"}`:  "2",
+		`ringmq_x_seconds_bucket{` + node + `,le="0.000128"}`: "3",
+		`ringmq_x_seconds_bucket{` + node + `,le="1073.74"}`:  "3",
+		`ringmq_x_seconds_bucket{` + node + `,le="+Inf"}`:     "4",
+		`ringmq_x_seconds_count{` + node + `}`:                "4",
+		`ringmq_x_seconds_sum{` + node + `}`:                  "1.099511627882e+06",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %s", name, got[name], want)
+		}
+	}
+}
+
+// TestLagsAreBounded: whoever makes up thousands of groups gets one line for them, and the largest lag is always there.
+func TestLagsAreBounded(t *testing.T) {
+	var all []Lag
+	for i := range 5000 {
+		all = append(all, Lag{Group: fmt.Sprint("g", i), Topic: "t", Messages: int64(i)})
+	}
+	p := New("c", "n")
+	p.Lags(func() []Lag { return all })
+	got := lines(t, p)
+	const node = `rocketmq_consumer_lag_messages{cluster="c",node_type="broker",node_id="n",consumer_group=`
+	if len(got) != lagsMost+1 || got[node+`"g4999",topic="t"}`] != "4999" || got[node+`"_others",topic="_others"}`] != "1.012275e+07" { // the sum of 0 to 4499: 10,122,750
+		t.Errorf("%d lines, %q, %q", len(got), got[node+`"g4999",topic="t"}`], got[node+`"_others",topic="_others"}`])
 	}
 }

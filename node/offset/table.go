@@ -102,6 +102,19 @@ func (t *Table) Topics(group string) []string {
 	return slices.Sorted(maps.Keys((*t.commits.groups.Load())[group]))
 }
 
+// Each calls f for every committed offset. Commits go on meanwhile.
+func (t *Table) Each(f func(group, topic string, queue int32, offset int64)) {
+	for group, byTopic := range *t.commits.groups.Load() {
+		for topic, byQueue := range byTopic {
+			for queue, at := range byQueue {
+				if offset := at.Load(); offset != unknown {
+					f(group, topic, queue, offset)
+				}
+			}
+		}
+	}
+}
+
 // unknown is the value of a queue that was made known and has no number yet.
 const unknown = math.MinInt64
 

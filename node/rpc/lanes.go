@@ -148,6 +148,9 @@ func (l *lanes) serve(j job) {
 	}
 	c := Call{Conn: j.conn, Req: j.req, ans: new(wire.Command)}
 	l.server.post(j.conn, j.req, l.server.run(j.handle, &c))
+	if took := l.server.stats.work.AddTime(l.server.opts.Clock.Now().Sub(j.since)); took > l.server.opts.SlowWork {
+		l.server.opts.Log.Warn("rpc: a request was slow", "request", j.req.Name(), "peer", j.conn.Remote(), "took", took)
+	}
 }
 
 // stop ends the workers after what they have; nobody may put any more. A worker that hangs is left behind when

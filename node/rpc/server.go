@@ -29,6 +29,7 @@ import (
 	"ringmq/node/pull"
 	"ringmq/node/topic"
 	"ringmq/store"
+	"ringmq/uring/hist"
 )
 
 // Limit bounds what one pull returns. The first message that matches is returned whatever its size.
@@ -68,6 +69,7 @@ type Options struct {
 	NotifyIDsChanged bool  // notifyConsumerIdsChangedEnable
 
 	WorkerWait time.Duration // how long a request may wait for a worker
+	SlowWork   time.Duration // a request that a worker serves for longer has a line in the log
 }
 
 // Fill sets the stock broker's defaults, so that Check sees every field with a value.
@@ -92,6 +94,9 @@ func (o *Options) Fill() {
 	}
 	if o.WorkerWait == 0 {
 		o.WorkerWait = 5 * time.Second
+	}
+	if o.SlowWork == 0 {
+		o.SlowWork = time.Second
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -142,10 +147,13 @@ type Stats struct {
 	Unknown    int64 // requests of codes that are not served
 	Overloaded int64 // requests refused because the workers were busy
 	Panics     int64 // handlers that panicked
+
+	WorkTimes hist.Snapshot // of requests that workers served, with their wait for one, in µs
 }
 
 type counters struct {
 	requests, sends, pulls, held, unknown, overloaded, panics atomic.Int64
+	work                                                      hist.Hist
 }
 
 // New returns a Server with its workers running. Stop ends them.
@@ -177,7 +185,7 @@ func (s *Server) Stats() Stats {
 	return Stats{
 		Waiting: s.opts.Polls.Held(), Locks: int64(s.opts.Locks.Len()), Requests: s.stats.requests.Load(), Sends: s.stats.sends.Load(), Pulls: s.stats.pulls.Load(),
 		Held: s.stats.held.Load(), Unknown: s.stats.unknown.Load(),
-		Overloaded: s.stats.overloaded.Load(), Panics: s.stats.panics.Load(),
+		Overloaded: s.stats.overloaded.Load(), Panics: s.stats.panics.Load(), WorkTimes: s.stats.work.Read(),
 	}
 }
 

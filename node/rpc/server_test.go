@@ -235,6 +235,9 @@ func TestLateInWorkerLane(t *testing.T) {
 	if ans := <-late; ans.Code != wire.SystemBusy || !strings.HasPrefix(string(ans.Remark), "[TIMEOUT_CLEAN_QUEUE]") {
 		t.Errorf("the late one was answered %d %q", ans.Code, ans.Remark)
 	}
+	nodetest.Until(t, "the slow one has a line in the log", func() bool {
+		return strings.Contains(n.Log.String(), "rpc: a request was slow") && strings.Contains(n.Log.String(), "took=1m0s")
+	})
 }
 
 // TestLargeRequestsInWorkerLane: the lane is bounded in bytes as well, and so is a connection's share of it,

@@ -21,6 +21,7 @@ type flight struct {
 	n     int64 // bytes that it covers
 	g     *segment
 	again bool // a second flush is due after this one
+	began time.Time
 	done  bool
 }
 
@@ -34,10 +35,12 @@ type flushes struct {
 	reaped []vfs.Flushed
 
 	completed *atomic.Int64 // counts what came back good
+	times     *times
+	slow      func(n int64, took time.Duration) // is told how long each flush took
 }
 
-func newFlushes(engine vfs.Engine, depth int, completed *atomic.Int64) flushes {
-	return flushes{engine: engine, busy: make([]bool, depth), flying: make([]flight, 0, depth), completed: completed}
+func newFlushes(engine vfs.Engine, depth int, completed *atomic.Int64, times *times, slow func(int64, time.Duration)) flushes {
+	return flushes{engine: engine, busy: make([]bool, depth), flying: make([]flight, 0, depth), completed: completed, times: times, slow: slow}
 }
 
 // free reports whether another flush may begin.
@@ -51,7 +54,8 @@ func (f *flushes) begin(g *segment, end, n int64) {
 	}
 	f.busy[slot] = true
 	f.nextID++
-	f.flying = append(f.flying, flight{id: f.nextID, slot: slot, end: end, n: n, g: g, again: g.fresh})
+	f.flying = append(f.flying, flight{id: f.nextID, slot: slot, end: end, n: n, g: g, again: g.fresh, began: time.Now()})
+	f.times.batch.Add(n, 1)
 	g.fresh = false
 	f.bytes += n
 	f.send(&f.flying[len(f.flying)-1])
@@ -94,6 +98,7 @@ func (f *flushes) popDone(durable int64) int64 {
 	n := 0
 	for n < len(f.flying) && f.flying[n].done {
 		durable = f.flying[n].end
+		f.slow(f.flying[n].n, f.times.flush.AddTime(time.Since(f.flying[n].began)))
 		f.bytes -= f.flying[n].n
 		n++
 	}

@@ -31,7 +31,7 @@ func (l *Log) Start(end int64) error {
 		l.spare.askedFor = end
 	}
 	l.roomLocked()
-	w := &writer{l: l, fly: newFlushes(engine, l.cfg.FlushDepth, &l.counters.completed), written: end, durable: end, issued: end, told: [2]int64{end, end}}
+	w := &writer{l: l, fly: newFlushes(engine, l.cfg.FlushDepth, &l.counters.completed, &l.times, l.slowFlush), written: end, durable: end, issued: end, told: [2]int64{end, end}}
 	go w.run()
 	go l.spare.run()
 	go l.zeros.run()

@@ -33,6 +33,9 @@ var (
 	ErrOffset = errors.New("store: offset outside of the log")
 )
 
+// SlowFlush is the default of Config.SlowFlush.
+const SlowFlush = time.Second
+
 // UnflushedBytes is the default of Config.UnflushedBytes.
 const UnflushedBytes = 64 << 20
 
@@ -56,6 +59,8 @@ type Config struct {
 	Recycle bool // use the files of dropped segments again: every record must carry a check of all its bytes
 
 	Log *slog.Logger
+
+	SlowFlush time.Duration // a flush that takes longer has a line in the log; 0: SlowFlush
 
 	// Full reports whether new files should rather go to another of Dirs; nil: never. Any goroutine.
 	Full func(dir string) bool
@@ -83,6 +88,7 @@ type Log struct {
 	room                 atomic.Int64          // bytes from the tail to the end of the last ready segment
 	refusal              atomic.Pointer[error] // why nothing is stored any more
 	counters             counters
+	times                times
 
 	// mu guards what follows. Under it: memory work only; no lock is taken after it.
 	mu      sync.Mutex
@@ -107,6 +113,7 @@ type piece struct {
 	pos    int64 // in staging
 	n      int64
 	blanks int64 // of n, bytes of a blank record, which ends the segment
+	since  time.Time
 }
 
 // end is the physical offset after p; a blank record reaches to the segment's end.
@@ -224,7 +231,7 @@ func (l *Log) stageLocked(n int, blanks int64) (dst []byte, off int64) {
 		l.pieces[last].n += int64(n)
 		l.pieces[last].blanks += blanks
 	} else {
-		l.pieces = append(l.pieces, piece{seg: l.current, off: off, pos: pos, n: int64(n), blanks: blanks})
+		l.pieces = append(l.pieces, piece{seg: l.current, off: off, pos: pos, n: int64(n), blanks: blanks, since: time.Now()})
 	}
 	l.pending += int64(n)
 	l.tail += int64(n)

@@ -19,6 +19,7 @@ const DefaultSegmentBytes = 1 << 30
 // directory's is refused.
 func Open(cfg Config) (*Log, error) {
 	cfg.UnflushedBytes = cmp.Or(cfg.UnflushedBytes, UnflushedBytes)
+	cfg.SlowFlush = cmp.Or(cfg.SlowFlush, SlowFlush)
 	cfg.ZeroStepBytes = cmp.Or(cfg.ZeroStepBytes, ZeroStepBytes)
 	l := &Log{cfg: cfg, maps: uring.NewMaps(mappedWindows), done: make(chan struct{}), wakeAt: never}
 	l.segments.Store(new([]*segment))

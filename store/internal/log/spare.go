@@ -95,8 +95,10 @@ func (p *preparer) insist(base int64, removing *remover) (*segment, bool) {
 	retry := time.NewTicker(p.l.cfg.PrepareRetry)
 	defer retry.Stop()
 	for {
+		began := time.Now()
 		g, err := p.l.makeSegment(base)
 		if err == nil {
+			p.l.times.prepare.AddTime(time.Since(began))
 			if p.failure.Swap(nil) != nil {
 				p.l.cfg.Log.Info("store: messages are taken again: the next segment is ready", "segment", base)
 			}

@@ -147,9 +147,12 @@ func (w *writer) write(p piece) error {
 	if pad > g.zeroed && w.l.cfg.FlushSync {
 		w.l.zeros.pass(g, pad)
 	}
+	began := time.Now()
+	w.l.times.staged.AddTime(began.Sub(p.since))
 	if _, err := g.file.WriteVec(w.vec[:], p.off-g.base); err != nil {
 		return fmt.Errorf("write %d bytes at %d: %w", p.n, p.off, err)
 	}
+	w.l.times.write.AddTime(time.Since(began))
 	if pad > g.zeroed {
 		g.fresh, g.zeroed = true, pad
 	}
@@ -222,6 +225,7 @@ func (w *writer) writeDurable(p piece) (done bool, err error) {
 	if pad := w.fill(p); pad > g.zeroed || w.hurried {
 		return false, nil
 	}
+	began := time.Now()
 	if _, err := g.slots[0].WriteDurable(w.vec[:], p.off-g.base); errors.Is(err, errors.ErrUnsupported) {
 		return false, nil
 	} else if err != nil {
@@ -229,6 +233,9 @@ func (w *writer) writeDurable(p piece) (done bool, err error) {
 	}
 	w.wrote(p)
 	w.issued, w.durable = w.written, w.written
+	w.l.times.staged.AddTime(began.Sub(p.since))
+	w.l.slowFlush(p.n, w.l.times.flush.AddTime(time.Since(began)))
+	w.l.times.batch.Add(p.n, 1)
 	w.l.counters.flushes.Add(1)
 	w.l.counters.inline.Add(1)
 	return true, nil
@@ -262,6 +269,13 @@ func (w *writer) flushEvery() time.Duration {
 		return w.l.cfg.FlushThorough
 	}
 	return w.l.cfg.FlushInterval
+}
+
+// slowFlush writes a line about a flush that took long. There are few of them a second by their nature.
+func (l *Log) slowFlush(n int64, took time.Duration) {
+	if took > l.cfg.SlowFlush {
+		l.cfg.Log.Warn("store: a flush was slow", "took", took, "bytes", n)
+	}
 }
 
 // tell reports the marks if they moved, or if refused appends may fare otherwise now.

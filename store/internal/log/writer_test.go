@@ -128,6 +128,36 @@ func (r *rig) inFlight(n int, held int) int64 {
 	return end
 }
 
+// TestSlowFlush: a flush that takes long has a line, and all have their time.
+func TestSlowFlush(t *testing.T) {
+	for _, slow := range []time.Duration{1, time.Hour} {
+		disk := memfs.New(1)
+		var lines lineCounter
+		r := newRig(t, disk, disk, func(c *Config) {
+			c.SlowFlush, c.Log = slow, slog.New(slog.NewTextHandler(&lines, nil))
+		})
+		const appends = 10
+		for range appends {
+			end := r.append(4000, 'x')
+			r.await(func() bool { return r.Durable() == end })
+		}
+		r.await(func() bool { return r.Stats().Segments == 1 }) // more than half of the first is used
+		r.shut()
+		s := r.Stats()
+		for name, n := range map[string]int64{"staged": s.StagedTimes.Count(), "flush": s.FlushTimes.Count(), "batch": s.FlushBytes.Count()} {
+			if n != appends {
+				t.Errorf("%s: %d, want %d", name, n, appends)
+			}
+		}
+		if s.FlushBytes.Sum != appends*4000 || s.PrepareTimes.Count() != 1 {
+			t.Errorf("%+v", s)
+		}
+		if got := lines.with("a flush was slow"); (got > 0) != (slow == 1) {
+			t.Errorf("slow from %v on: %d lines", slow, got)
+		}
+	}
+}
+
 func (r *rig) shut() {
 	r.disk.ReleaseAll()
 	_ = r.drain()

@@ -64,6 +64,7 @@ type Config struct {
 	PullMemoryCount, PullDiskCount int
 	LongPolling                    bool
 	ShortPolling                   time.Duration // hold of a pull without LongPolling
+	SendfileBytes                  int           // from this length on a run of messages is sent by sendfile, shorter ones from a mapping
 
 	// Topics, groups, clients.
 	Perm               topic.Perm // of the broker
@@ -105,7 +106,7 @@ func (c *Config) Store() store.Options {
 
 // Net returns the options of the broker's listener, without clock and log.
 func (c *Config) Net() netio.Options {
-	return netio.Options{Addrs: c.Listen, BusyWait: c.SendWait, OweWait: c.SyncFlushTimeout, IdleWait: c.Idle}
+	return netio.Options{Addrs: c.Listen, BusyWait: c.SendWait, OweWait: c.SyncFlushTimeout, IdleWait: c.Idle, SendfileBytes: c.SendfileBytes}
 }
 
 // NamesrvNet returns the options of the embedded name server's listener. It has little to do: one loop.

@@ -19,7 +19,7 @@ var noEffect = map[string]string{
 	"later":      "not supported yet",
 	"lite":       "light queues and lite topics are not supported yet",
 	"lock":       "messages are appended under one short lock",
-	"mapped":     "files are written and read without mapping them",
+	"mapped":     "files are written without mapping them, and mapped for reading where that is quicker: see sendfileMinBytes",
 	"metrics":    "metrics are served as Prometheus text at adminListen, /metrics",
 	"netty":      "there is no Netty in this broker; limits of its network layer are fixed",
 	"pool":       "messages are staged in memory beside the page cache anyway, always bounded",

@@ -18,6 +18,7 @@ import (
 	"ringmq/node/topic"
 	"ringmq/store"
 	"ringmq/store/record"
+	"ringmq/uring"
 )
 
 // Warning is something an operator should know that does not stop the start.
@@ -236,6 +237,7 @@ func (p *parser) reading(c *Config) {
 	c.PullDiskCount = int(p.number("maxTransferCountOnMessageInDisk", 1, math.MaxInt32))
 	c.LongPolling = p.yes("longPollingEnable")
 	c.ShortPolling = p.ms("shortPollingTimeMills", 1)
+	c.SendfileBytes = int(p.number("sendfileMinBytes", 1, uring.MappedRangeMax))
 }
 
 func (p *parser) addresses(c *Config) {

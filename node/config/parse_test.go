@@ -79,7 +79,7 @@ func TestDefaults(t *testing.T) {
 		},
 		RetainEvery: 10 * time.Second,
 		MemoryRatio: 40, PullMemoryBytes: 256 << 10, PullDiskBytes: 64 << 10, PullMemoryCount: 32, PullDiskCount: 8,
-		LongPolling: true, ShortPolling: time.Second,
+		LongPolling: true, ShortPolling: time.Second, SendfileBytes: 32768,
 		Perm: 6, DefaultTopicQueues: 8, AutoCreateTopic: true, AutoCreateGroup: true, ClusterTopic: true, BrokerTopic: true,
 		ReviveQueues: 8, TimerWheel: true, RegionID: "DefaultRegion", TraceOn: true, LitePull: true, NotifyIDsChanged: true,
 		ChannelExpire: 2 * time.Minute, Idle: 2 * time.Minute, OffsetFlush: 5 * time.Second,
@@ -194,8 +194,8 @@ func TestWarnings(t *testing.T) {
 	for file, want := range map[string][]string{
 		"transientStorePoolEnable=true":                    {"transientStorePoolEnable: has no effect: messages are staged in memory beside the page cache anyway, always bounded"},
 		"transientStorePoolEnable=FALSE":                   nil, // the default
-		"warmMappedFileEnable=true":                        {"warmMappedFileEnable: has no effect: files are written and read without mapping them"},
-		"warmMapedFileEnable=true":                         {"warmMapedFileEnable: has no effect: files are written and read without mapping them"},
+		"warmMappedFileEnable=true":                        {"warmMappedFileEnable: has no effect: files are written without mapping them, and mapped for reading where that is quicker: see sendfileMinBytes"},
+		"warmMapedFileEnable=true":                         {"warmMapedFileEnable: has no effect: files are written without mapping them, and mapped for reading where that is quicker: see sendfileMinBytes"},
 		"brokerid=0":                                       {"brokerid: unknown key, did you mean brokerId?"},
 		"somethingElseAltogether=1":                        {"somethingElseAltogether: unknown key"},
 		"brokerId=3":                                       {"brokerId: a master has id 0, whatever the file says"},

@@ -32,10 +32,18 @@ func (c *Conn) owes() bool {
 	return c.unsent+c.owed > 0 || c.promised.Load() > 0 || c.held != notHeld && !c.loop.s.draining.Load()
 }
 
+// hasNews reports whether the inbox has answers, maybe: a promise that was kept a moment ago counts no more, but what was posted
+// for it is still there.
+func (l *Loop) hasNews() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.inbox.fns)+len(l.inbox.posts) > 0
+}
+
 // halve keeps a connection whose peer has ended its side, if it is owed something. It reports false when the
 // connection is to end as a whole.
 func (l *Loop) halve(c *Conn, why error) bool {
-	if !errors.Is(why, io.EOF) || c.reason != byPeer || c.closing.Load() || l.s.draining.Load() || !c.owes() {
+	if !errors.Is(why, io.EOF) || c.reason != byPeer || c.closing.Load() || l.s.draining.Load() || !c.owes() && !l.hasNews() {
 		return false
 	}
 	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"ringmq/netio/wire"
 )
 
@@ -92,6 +94,31 @@ func TestHalfClosed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHalfClosedJustAfter: an answer was posted and its promise kept, and before the loop looked into its inbox it read the end of
+// the peer's side. Nothing seemed to be owed, and the answer was lost.
+func TestHalfClosedJustAfter(t *testing.T) {
+	r := start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
+		c.Promise()
+		poll := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLRDHUP}}
+		for poll[0].Revents&unix.POLLRDHUP == 0 { // so that the loop reads the end first
+			if _, err := unix.Poll(poll, -1); err != nil && err != unix.EINTR {
+				t.Error(err)
+				break
+			}
+		}
+		var ans wire.Command
+		ans.Answer(req, wire.Success)
+		c.Post(&ans)
+		c.Kept()
+		return Done
+	}}, nil)
+	p := r.dial()
+	p.write(request(7, nil))
+	p.endsSide()
+	p.expect(7, wire.Success)
+	p.ended()
 }
 
 // TestHalfClosedInPieces: the end of a peer's side cuts off nothing of a queue that it reads slowly.

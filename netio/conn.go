@@ -88,6 +88,28 @@ func (c *Conn) SendRanges(cmd *wire.Command, body []uring.FileRange) {
 	c.markDirty()
 }
 
+// SendMem is SendRanges for stretches of memory that have an owner; each must have one.
+func (c *Conn) SendMem(cmd *wire.Command, body []uring.MemRange) {
+	if c.closing.Load() {
+		for _, m := range body {
+			m.Release()
+		}
+		return
+	}
+	n := 0
+	for _, m := range body {
+		n += len(m.Bytes)
+	}
+	c.closeChunk(cmd.AppendHead(c.openChunk(), n))
+	for _, m := range body {
+		c.queueMem(m)
+	}
+	c.markDirty()
+}
+
+// Gone reports whether the connection has ended, so that nothing can be sent any more. Any goroutine.
+func (c *Conn) Gone() bool { return c.closing.Load() }
+
 // Owe keeps answer back until the mark has reached end, the first byte of the log behind what it
 // acknowledges. Then it is sent, in the order of the calls on this loop. It goes out with code 10 once
 // it was owed for OweWait, and with the code given to Server.FailOwed when that was called, unless

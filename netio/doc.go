@@ -4,7 +4,7 @@
 //
 //	socket -> gnet reads -> received -> serve -> Handler.Serve ... EndTurn      inbound.go inbuf.go
 //	                                      |  Later: stays undecoded, tried again when a mark moves
-//	                    Send, SendRanges  |  Owe
+//	           Send, SendRanges, SendMem  |  Owe
 //	socket <- sendmsg, sendfile <- queue <-+- fifo <- Advance(written, visible)  outqueue.go owed.go
 //	                                 ^ Post, from any goroutine
 //
@@ -30,7 +30,8 @@
 //
 // and what the garbage collector has not yet taken back of buffers over 256 KiB, which it is asked to
 // once the live heap has doubled. Not counted, because it is the kernel's: socket buffers
-// (net.ipv4.tcp_rmem, tcp_wmem) and the page cache behind file ranges.
+// (net.ipv4.tcp_rmem, tcp_wmem) and the page cache behind file ranges; nor the memory behind
+// SendMem, whose owner bounds it.
 //
 // A peer that sends without end, or half frames, or reads nothing, costs at most its own bound
 // (MaxConnInBytes; MaxConnOutBytes and one answer), is served nothing further when it reaches that

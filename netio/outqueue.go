@@ -28,6 +28,7 @@ type item struct {
 	sent    int    // of buf
 	rng     uring.FileRange
 	mapping *uring.Mapping // what keeps buf, if it is of rng and no item behind it keeps it
+	mem     uring.MemRange // what buf is, if it has an owner
 }
 
 // rangeBytes is the memory that a queued range costs.
@@ -136,6 +137,17 @@ func (it *item) mapRange(last *item) {
 	}
 	// An error says that there is no descriptor, or no room for one more mapping: the range goes out in another way.
 	it.buf, it.mapping, _ = it.rng.Map()
+}
+
+// queueMem adds memory that belongs to somebody else, who bounds it.
+func (c *Conn) queueMem(m uring.MemRange) {
+	if len(m.Bytes) == 0 {
+		m.Release()
+		return
+	}
+	c.pushItem(item{buf: m.Bytes, mem: m})
+	c.growHeap(rangeBytes)
+	c.account(len(m.Bytes), 0)
 }
 
 func (c *Conn) pushItem(it item) {
@@ -273,13 +285,14 @@ func (l *Loop) taken(c *Conn, n int) {
 // popItem gives the front item's memory or file back.
 func (l *Loop) popItem(c *Conn) {
 	it := &c.queue[c.first]
-	if it.rng.File != nil {
+	if it.rng.File != nil || it.mem.Owner != nil {
 		c.growHeap(-rangeBytes)
 	} else {
 		c.growHeap(-cap(it.buf))
 		l.pool.put(it.buf)
 	}
 	it.mapping.Release()
+	it.mem.Release()
 	it.rng.Release()
 	*it = item{}
 	c.first++

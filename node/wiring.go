@@ -39,6 +39,8 @@ func (n *Node) storeOptions() store.Options {
 			n.opts.Progress(done, total)
 		}
 	}
+	o.ColdBytes = min(64<<20, max(n.opts.MemoryBytes/16, store.MinColdBytes))
+	o.CacheBytes = n.opts.MemoryBytes / 4
 	o.OnArrive = n.polls.Arrived
 	o.OnMarks = func(m store.Marks) {
 		if broker := n.broker.Load(); broker != nil {
@@ -221,6 +223,7 @@ func (n *Node) metrics() *metrics.Page {
 	count("ringmq_rpc_messages_sent_total", func(s rpc.Stats) int64 { return s.Sends })
 	count("rocketmq_messages_out_total", func(s rpc.Stats) int64 { return s.Pulls })
 	count("ringmq_rpc_pulls_held_total", func(s rpc.Stats) int64 { return s.Held })
+	count("ringmq_rpc_pulls_cold_total", func(s rpc.Stats) int64 { return s.Cold })
 	count("ringmq_rpc_unknown_requests_total", func(s rpc.Stats) int64 { return s.Unknown })
 	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })
 	count("ringmq_rpc_panics_total", func(s rpc.Stats) int64 { return s.Panics })

@@ -75,6 +75,9 @@ type Options struct {
 	checkpointBytes int64
 }
 
+// MinColdBytes is the least that Options.ColdBytes may be.
+const MinColdBytes = cold.MinBytes
+
 // Levels are the delays that a message can ask for, by its property DELAY; level 1 is the first.
 type Levels = derive.Levels
 
@@ -140,7 +143,7 @@ func (o Options) Validate() error {
 		"flush intervals %v, %v, %v: want positive ones", o.FlushInterval, o.FlushThorough, o.QueueFlushInterval)
 	complain(o.FlushLeastPages < 0, "flush of at least %d pages: want 0 or more", o.FlushLeastPages)
 	complain(o.StagingBytes < 64<<10 || o.StagingBytes%4096 != 0, "staging of %d bytes: want a multiple of 4096, 65536 at least", o.StagingBytes)
-	complain(o.ColdBytes < cold.MinBytes || o.CacheBytes < 0, "%d bytes for old messages, %d of the log cached: want at least %d and 0", o.ColdBytes, o.CacheBytes, int64(cold.MinBytes))
+	complain(o.ColdBytes < MinColdBytes || o.CacheBytes < 0, "%d bytes for old messages, %d of the log cached: want at least %d and 0", o.ColdBytes, o.CacheBytes, int64(MinColdBytes))
 	complain(o.MaxMessageBytes < 0 || o.MaxMessageBytes > o.StagingBytes/2,
 		"messages of %d bytes: want at most half of the staging's %d", o.MaxMessageBytes, o.StagingBytes)
 	complain(o.OnDamage > CutOnDamage, "on damage %d: want %d (stop) or %d (cut)", o.OnDamage, StopOnDamage, CutOnDamage)

@@ -5,7 +5,7 @@ var noEffect = map[string]string{
 	"acl":        "access control is not supported yet",
 	"always":     "this is how it always works here",
 	"bcq":        "batch consume queues are not supported yet",
-	"cold":       "cold reads are not limited yet",
+	"cold":       "reads of old messages are not limited by rate; they wait for everybody else at the disk",
 	"compaction": "compaction topics are not supported yet",
 	"controller": "the controller mode is not supported yet",
 	"crc":        "bodies are always checked",

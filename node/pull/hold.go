@@ -191,9 +191,9 @@ func (h *Holder) look(p *Poll) (match, more bool) {
 		if h.budget <= 0 {
 			return false, true
 		}
-		g := store.Get{Offset: p.Offset, MaxCount: 1, MaxBytes: 1, Match: p.Match, MatchProps: p.MatchProps}
+		g := store.Get{Offset: p.Offset, MaxCount: 1, MaxBytes: 1, Match: p.Match, MatchProps: p.MatchProps, Access: store.NoWait}
 		if err := h.source.Get(p.Queue, g, &h.got); err != nil {
-			return true, false // the pull's second look answers with it
+			return true, false // the pull's second look answers with it, or waits for the disk elsewhere
 		}
 		h.budget -= 1 + int(max(0, h.got.Next-p.Offset))
 		switch h.got.Status {

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"errors"
 	"time"
 
 	"ringmq/netio"
@@ -10,6 +11,7 @@ import (
 	"ringmq/node/pull"
 	"ringmq/node/topic"
 	"ringmq/store"
+	"ringmq/uring"
 )
 
 // pullMessage (11, 361) returns messages of one queue, or holds the request until there are some.
@@ -146,7 +148,36 @@ func (p *pulling) judges() (byTags func(code int64) bool, byProps func(props []b
 // read looks into the queue and answers with what is there.
 func (s *Server) read(p *pulling) *wire.Command {
 	got := &p.turn.got
-	if err := s.get(p, got); err != nil {
+	err := s.get(p, got, store.NoWait)
+	var found body
+	if err == nil && got.Status == store.Found && !p.Req.Oneway() && !s.opts.Store.Cached(got) {
+		var ok bool
+		if found.lent, ok = s.opts.Store.Lookup(p.turn.lent[:0], got); !ok {
+			err = store.ErrCold
+		}
+		p.turn.lent = found.lent[:0]
+	}
+	if errors.Is(err, store.ErrCold) {
+		return s.cold.put(p)
+	}
+	return s.answerPull(p, got, found, err)
+}
+
+// body is where the records of an answer are, if they are not in the page cache: one of both.
+type body struct {
+	lent   []uring.MemRange // the answer's to release
+	copied []byte
+}
+
+func (b body) release() {
+	for _, m := range b.lent {
+		m.Release()
+	}
+}
+
+// answerPull answers with what a look into the queue found. It takes over found. Loop only.
+func (s *Server) answerPull(p *pulling, got *store.Got, found body, err error) *wire.Command {
+	if err != nil {
 		return p.Failf(codeOf(err), "read queue %d of %s: %v", p.h.QueueID, p.config.Name, err)
 	}
 	s.opts.Offsets.Pulled(p.h.ConsumerGroup, p.h.Topic, p.h.QueueID, got.Next)
@@ -162,15 +193,15 @@ func (s *Server) read(p *pulling) *wire.Command {
 	h.Append(ans)
 	ans.SetRemark(got.Status.String())
 	if got.Status == store.Found {
-		return s.withBody(p, ans, got)
+		return s.withBody(p, ans, got, found)
 	}
 	return ans
 }
 
 // get asks the store, within the limits for the part of the log that the queue's reader is at.
-func (s *Server) get(p *pulling, got *store.Got) error {
+func (s *Server) get(p *pulling, got *store.Got, access store.Access) error {
 	limit := s.opts.InMemory
-	g := store.Get{Offset: p.h.QueueOffset, MaxCount: max(1, min(int(p.h.MaxMsgNums), limit.Count)), MaxBytes: limit.Bytes}
+	g := store.Get{Offset: p.h.QueueOffset, MaxCount: max(1, min(int(p.h.MaxMsgNums), limit.Count)), MaxBytes: limit.Bytes, Access: access}
 	g.Match, g.MatchProps = p.judges()
 	if err := s.opts.Store.Get(p.queue, g, got); err != nil {
 		return err
@@ -208,11 +239,18 @@ func pullCode(status store.Status, asked int64) wire.Code {
 	return wire.PullOffsetMoved
 }
 
-// withBody adds the records, from their files.
-func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got) *wire.Command {
+// withBody adds the records, as found or from their files.
+func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got, found body) *wire.Command {
 	s.stats.pulls.Add(int64(got.Count))
-	if p.Req.Oneway() {
+	switch {
+	case p.Req.Oneway():
 		return nil
+	case found.lent != nil:
+		p.Conn.SendMem(ans, found.lent)
+		return nil
+	case found.copied != nil:
+		ans.Body = found.copied
+		return ans
 	}
 	t := p.turn
 	var err error

@@ -3,6 +3,7 @@
 //	netio loop --Serve--> routes.go: which lane, which handler
 //	                        |-- loop lane:   the handler runs in place and returns the answer
 //	                        |-- worker lane: a copy of the request waits for a worker (lanes.go)
+//	                        |-- cold lane:   the same for pulls of what is not in memory (coldlane.go)
 //	                        '-- sends:       joined to one append at EndTurn (turn.go), answered when
 //	                                         the log's mark has passed them
 //
@@ -125,6 +126,7 @@ type Server struct {
 	region []byte
 	added  []byte // the properties that every single message gets
 	lanes  *lanes
+	cold   *coldLane
 
 	notices notices      // of groups whose members changed
 	filters filter.Cache // of SQL92 subscriptions; any goroutine
@@ -144,6 +146,7 @@ type Stats struct {
 	Sends      int64 // messages appended, each element of a batch counted
 	Pulls      int64 // messages returned
 	Held       int64 // pulls that waited for a message
+	Cold       int64 // pulls that waited for the disk
 	Unknown    int64 // requests of codes that are not served
 	Overloaded int64 // requests refused because the workers were busy
 	Panics     int64 // handlers that panicked
@@ -152,8 +155,8 @@ type Stats struct {
 }
 
 type counters struct {
-	requests, sends, pulls, held, unknown, overloaded, panics atomic.Int64
-	work                                                      hist.Hist
+	requests, sends, pulls, held, cold, unknown, overloaded, panics atomic.Int64
+	work                                                            hist.Hist
 }
 
 // New returns a Server with its workers running. Stop ends them.
@@ -163,7 +166,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, region: []byte(o.Region), added: addedProps(o)}
-	s.lanes = newLanes(s)
+	s.lanes, s.cold = newLanes(s), newColdLane(s)
 	s.notices = notices{tell: s.tellChanged, wait: o.Clock.AfterFunc, lately: map[string]*notice{}}
 	return s, nil
 }
@@ -177,23 +180,24 @@ func (s *Server) RefuseSends() { s.closing.Store(true) }
 // write. Stop may be called again then.
 func (s *Server) Stop(ctx context.Context) error {
 	s.notices.stop()
-	return s.lanes.stop(ctx)
+	return errors.Join(s.lanes.stop(ctx), s.cold.stop(ctx))
 }
 
 // Stats returns the counters. Any goroutine may call it.
 func (s *Server) Stats() Stats {
 	return Stats{
 		Waiting: s.opts.Polls.Held(), Locks: int64(s.opts.Locks.Len()), Requests: s.stats.requests.Load(), Sends: s.stats.sends.Load(), Pulls: s.stats.pulls.Load(),
-		Held: s.stats.held.Load(), Unknown: s.stats.unknown.Load(),
+		Held: s.stats.held.Load(), Cold: s.stats.cold.Load(), Unknown: s.stats.unknown.Load(),
 		Overloaded: s.stats.overloaded.Load(), Panics: s.stats.panics.Load(), WorkTimes: s.stats.work.Read(),
 	}
 }
 
-// client is what the server keeps for a connection, in its State. Loop only, but for load.
+// client is what the server keeps for a connection, in its State. Loop only, but for load and cold.
 type client struct {
 	polls  pull.Owner
 	worker int // which worker serves it: requests of one connection keep their order there
 	load   load
+	cold   coldPulls
 }
 
 // Opened makes the connection's state.

@@ -25,6 +25,7 @@ type turn struct {
 	polls  *pull.Holder
 
 	ranges []uring.FileRange // of the answer that is being made
+	lent   []uring.MemRange  // the same, where they are not in the page cache
 
 	// The sends of this turn. The messages in puts point into the connections' input and into
 	// arena; nothing does any more once they are appended.

@@ -45,7 +45,7 @@ func main() {
 	if *bare != "" {
 		exit(serveBare(*bare, *dir, *pulls))
 	}
-	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, waiters: 10_000, holdFor: 15 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
 	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
 }
 
@@ -65,7 +65,9 @@ type comparison struct {
 	segmentBytes int   // of the log, in the rows where segments are used again
 	dueCount     int64 // messages that are due at once
 	dueAfter     time.Duration
-	firstMessage bool // a node counts as started once it has answered a send
+	waiters      int           // consumers that wait
+	holdFor      time.Duration // how long one of their pulls is held
+	firstMessage bool          // a node counts as started once it has answered a send
 	load         load.Send
 }
 

@@ -1,6 +1,7 @@
 package netio
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -50,7 +51,9 @@ func (f *fifo) push(c *Conn, end int64, since time.Duration, answer Answer) int 
 	from := len(f.frames)
 	f.frames = answer.Append(f.frames)
 	n := len(f.frames) - from
-	f.debts = append(f.debts, debt{conn: c, end: end, since: since, from: f.base + int64(from), bytes: n})
+	f.debts = slices.Grow(f.debts, 1)[:len(f.debts)+1]
+	d := &f.debts[len(f.debts)-1]
+	d.conn, d.end, d.since, d.from, d.bytes = c, end, since, f.base+int64(from), n
 	return n
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -73,8 +74,10 @@ func (c *Command) extFields(s *scanner) {
 			s.fail("more than %d fields", maxFields)
 			return
 		}
-		key := s.key()
-		c.Fields = append(c.Fields, Field{Key: key, Value: s.scalar()})
+		c.Fields = slices.Grow(c.Fields, 1)[:len(c.Fields)+1]
+		f := &c.Fields[len(c.Fields)-1] // filled in place: a copy of what was just written stalls
+		f.Key = s.key()
+		f.Value = s.scalar()
 	}
 }
 

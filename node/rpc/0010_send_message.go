@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"ringmq/netio/wire"
@@ -167,7 +168,7 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 	}
 	t := c.turn
 	arena := len(t.arena)
-	props := t.appendProps(h.Properties, &w, s.opts.Clock.Now().UnixMilli(), s.added)
+	props := t.appendProps(h.Properties, &w, s.nowMs(t), s.added)
 	first := len(t.puts)
 	m := record.Message{
 		Topic: config.Name, QueueID: h.QueueID, Flag: h.Flag, SysFlag: h.SysFlag, ReconsumeTimes: h.ReconsumeTimes,
@@ -180,7 +181,7 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 	case dead:
 		t.arena = undelayed(&m, -1, t.arena)
 	}
-	if err := s.put(t, m, false); err != nil {
+	if err := s.put(t, &m, false); err != nil {
 		t.arena = t.arena[:arena]
 		return s.refuseStore(c, err)
 	}
@@ -189,8 +190,8 @@ func (s *Server) sendSingle(c *Call, h *wire.SendRequest, config *topic.Config, 
 }
 
 // put reserves room in the log and adds a message to the turn's append.
-func (s *Server) put(t *turn, m record.Message, joined bool) error {
-	n, err := s.opts.Store.RecordBytes(&m)
+func (s *Server) put(t *turn, m *record.Message, joined bool) error {
+	n, err := s.opts.Store.RecordBytes(m)
 	if err != nil {
 		return err
 	}
@@ -198,11 +199,13 @@ func (s *Server) put(t *turn, m record.Message, joined bool) error {
 }
 
 // putBytes is put for a message whose record takes n bytes.
-func (s *Server) putBytes(t *turn, m record.Message, joined bool, n int) error {
+func (s *Server) putBytes(t *turn, m *record.Message, joined bool, n int) error {
 	if err := s.opts.Store.Reserve(n); err != nil {
 		return err
 	}
-	t.puts = append(t.puts, store.Put{Message: m, Joined: joined, Bytes: n, Queue: s.opts.Store.OpenQueue(m.Topic, m.QueueID)})
+	t.puts = slices.Grow(t.puts, 1)[:len(t.puts)+1] // in place: a Put has some 300 bytes
+	p := &t.puts[len(t.puts)-1]
+	p.Message, p.Joined, p.Bytes, p.Queue = *m, joined, n, s.opts.Store.OpenQueue(m.Topic, m.QueueID)
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (s *Server) storeBare(c *Call, m record.Message) *wire.Command {
 	first := len(t.puts)
 	n, err := s.opts.Store.CopyBytes(&m)
 	if err == nil {
-		err = s.putBytes(t, m, false, n)
+		err = s.putBytes(t, &m, false, n)
 	}
 	if err != nil {
 		return c.Fail(codeOf(err), err.Error())

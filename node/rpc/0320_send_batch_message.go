@@ -77,7 +77,7 @@ func (s *Server) putElements(c *Call, h *wire.SendRequest, config *topic.Config)
 	var e record.Element
 	elements := record.NewBatch(c.Req.Body)
 	for joined := false; elements.Next(&e); joined = true {
-		err := s.put(c.turn, record.Message{
+		err := s.put(c.turn, &record.Message{
 			Topic: config.Name, QueueID: h.QueueID, Flag: e.Flag, SysFlag: h.SysFlag, ReconsumeTimes: h.ReconsumeTimes,
 			BornMs: h.BornTimestamp, Born: c.Conn.Remote(), Store: s.opts.Advertise,
 			Body: e.Body, BodyCRC: record.BodyCRC(e.Body), Props: e.Props,

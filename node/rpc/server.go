@@ -247,6 +247,7 @@ func (s *Server) Serve(c *netio.Conn, req *wire.Command) netio.Verdict {
 // EndTurn appends the sends of the turn.
 func (s *Server) EndTurn(l *netio.Loop) {
 	if t, ok := l.State.(*turn); ok {
+		t.nowMs = 0
 		s.appendSends(t)
 	}
 }

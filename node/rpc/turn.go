@@ -23,6 +23,7 @@ type turn struct {
 	got    store.Got
 	ids    uniqKeys
 	polls  *pull.Holder
+	nowMs  int64 // see Server.nowMs
 
 	ranges []uring.FileRange // of the answer that is being made
 	lent   []uring.MemRange  // the same, where they are not in the page cache
@@ -63,6 +64,14 @@ func (s *Server) turnOf(l *netio.Loop) *turn {
 	}
 	l.State = t
 	return t
+}
+
+// nowMs is the time of the turn, ms since 1970: that of its first request that asked. One look at the clock does for all.
+func (s *Server) nowMs(t *turn) int64 {
+	if t.nowMs == 0 {
+		t.nowMs = s.opts.Clock.Now().UnixMilli()
+	}
+	return t.nowMs
 }
 
 // appendSends gives the sends of the turn their places in the log and owes their answers: each is

@@ -222,11 +222,13 @@ func isIPv6(h netip.AddrPort) bool {
 
 // appendHost writes the address, 4 or 16 bytes, and the port as 4.
 func appendHost(dst []byte, h netip.AddrPort) []byte {
-	a := h.Addr().As16()
-	if isIPv6(h) {
-		dst = append(dst, a[:]...)
+	if a := h.Addr(); a.Is4() {
+		b := a.As4()
+		dst = append(dst, b[:]...)
+	} else if b := a.As16(); isIPv6(h) {
+		dst = append(dst, b[:]...)
 	} else {
-		dst = append(dst, a[12:]...)
+		dst = append(dst, b[12:]...)
 	}
 	return binary.BigEndian.AppendUint32(dst, uint32(h.Port()))
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -18,11 +19,21 @@ type Query struct {
 	Max            int   // at most so many: the newest
 	BeginMs, EndMs int64 // store times, both included; the index knows them in whole seconds only
 
+	// Effort bounds what Find looks at, 0: no bound. An entry counts 1, and ReadEffort what is read of a file
+	// for it: entries that lie apart, and each record that Accept looks at.
+	Effort int
+
 	// Accept says whether a record is one of those: the index knows hashes, and other keys may have the
 	// same. It reads the record at offset and asks Matches. A record that is not accepted does not count.
 	// nil accepts all, as the stock broker does.
 	Accept func(offset int64) bool
 }
+
+// ReadEffort is what a read counts of Query.Effort.
+const ReadEffort = 64
+
+// ErrEffort means that Query.Effort was spent before anything was found.
+var ErrEffort = errors.New("index: too many younger entries with that hash stand before what is looked for")
 
 // Matches reports whether a record has the key.
 func (q *Query) Matches(r *record.Record) bool {
@@ -52,7 +63,8 @@ func (q *Query) overlaps(h head) bool {
 // Find returns the physical offsets of the records that q asks for, in ascending order. Files are looked at
 // from the newest to the oldest, each along one chain, which takes as many steps as its slot has entries
 // until there are enough; a damaged chain ends where it does not lead to an older entry. A record that
-// has the key twice is returned twice. Any goroutine may call it. Records that the log no longer has may
+// has the key twice is returned twice. Where q.Effort is spent the older ones are left out; if nothing was found by
+// then it is ErrEffort. Any goroutine may call it. Records that the log no longer has may
 // be among them.
 func (x *Index) Find(q Query) ([]int64, error) {
 	files := x.acquire()
@@ -63,13 +75,18 @@ func (x *Index) Find(q Query) ([]int64, error) {
 	}()
 	found := []int64{}
 	hash := q.hash()
+	w := walk{q: &q, hash: hash, left: q.Effort}
+	if w.left == 0 {
+		w.left = math.MaxInt
+	}
 	for _, f := range slices.Backward(files) {
-		if len(found) >= q.Max {
+		if len(found) >= q.Max || w.left <= 0 {
 			break
 		}
+		w.left -= ReadEffort
 		slot, err := x.lookUp(f, x.g.slotOf(hash))
 		if err == nil && slot.number > 0 && q.overlaps(slot.head) {
-			found, err = x.walk(&q, f, slot, hash, found)
+			found, err = x.walk(&w, f, slot, found)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("store: read index %s: %w", f.name, err)
@@ -77,6 +94,9 @@ func (x *Index) Find(q Query) ([]int64, error) {
 		if slot.head.beginMs < q.BeginMs {
 			break
 		}
+	}
+	if len(found) == 0 && w.left <= 0 {
+		return nil, fmt.Errorf("store: look for key %q of %s: %w", q.Key, q.Topic, ErrEffort)
 	}
 	slices.Sort(found)
 	return found, nil
@@ -121,12 +141,32 @@ func (x *Index) lookUp(f *file, s int32) (slot, error) {
 	return at, nil
 }
 
+// walk is one query on its way through the files.
+type walk struct {
+	q    *Query
+	hash int32
+	left int // of the effort
+}
+
+// accepts asks whether a record is one of those.
+func (w *walk) accepts(phys int64) bool {
+	if w.q.Accept == nil {
+		return true
+	}
+	w.left -= ReadEffort
+	return w.q.Accept(phys)
+}
+
 // walk follows a chain by the stock broker's rules (5.5.0), but for timeOf, and adds to found.
-func (x *Index) walk(q *Query, f *file, from slot, hash int32, found []int64) ([]int64, error) {
-	window := newWindow(x.g, f)
-	for number := from.number; number > 0 && len(found) < q.Max; {
+func (x *Index) walk(w *walk, f *file, from slot, found []int64) ([]int64, error) {
+	q, window := w.q, newWindow(x.g, f)
+	for number := from.number; number > 0 && len(found) < q.Max && w.left > 0; {
+		w.left--
 		e, ok := x.entryInMemory(f, number)
 		if !ok {
+			if !window.has(number) {
+				w.left -= ReadEffort
+			}
 			var err error
 			if e, err = window.entry(number); err != nil {
 				return found, err
@@ -136,7 +176,7 @@ func (x *Index) walk(q *Query, f *file, from slot, hash int32, found []int64) ([
 		if e.seconds < 0 {
 			break
 		}
-		if e.hash == hash && at >= q.BeginMs && at <= q.EndMs && (q.Accept == nil || q.Accept(e.phys)) {
+		if e.hash == w.hash && at >= q.BeginMs && at <= q.EndMs && w.accepts(e.phys) {
 			found = append(found, e.phys)
 		}
 		if e.before >= number || at < q.BeginMs {
@@ -174,9 +214,14 @@ const windowEntries = 4096 / entryBytes
 
 func newWindow(g geometry, r io.ReaderAt) *window { return &window{g: g, r: r, from: math.MaxInt32} }
 
+// has tells whether an entry is in memory.
+func (w *window) has(number int32) bool {
+	return number >= w.from && int(number-w.from) < len(w.buf)/entryBytes
+}
+
 // entry returns the entry with a number from 1 to the last that a file has room for.
 func (w *window) entry(number int32) (entry, error) {
-	if number < w.from || int(number-w.from) >= len(w.buf)/entryBytes {
+	if !w.has(number) {
 		if err := w.move(number); err != nil {
 			return entry{}, err
 		}

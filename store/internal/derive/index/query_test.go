@@ -2,6 +2,7 @@ package index
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -89,6 +90,42 @@ func TestCollision(t *testing.T) {
 	}
 	if q := (Query{Topic: "TopicTest", Key: "Aa", Tags: true}); q.Matches(log[0]) || !q.Matches(log[2]) {
 		t.Error("tags are keys")
+	}
+}
+
+// TestHostileKeys: somebody sends messages by the thousand whose keys have one hash, and others ask for such a key; or all
+// messages have one key, and somebody asks for an old time. Each look would read all of them.
+func TestHostileKeys(t *testing.T) {
+	x := openTest(t, memfs.New(1), Options{Slots: 10, Entries: 5000})
+	var log []*record.Record
+	for i := range 12_000 {
+		key := "AaAaAa"
+		if i > 10 {
+			key = "BBBBBB" // of the same hash
+		}
+		log = append(log, message(i, key, ""))
+	}
+	putAll(t, x, log)
+	if err := x.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	looked := 0
+	q := Query{Topic: "TopicTest", Key: "AaAaAa", Max: 5, EndMs: math.MaxInt64, Effort: 1000 * ReadEffort}
+	q.Accept = func(off int64) bool { looked++; return q.Matches(log[off/100]) }
+	if got, err := x.Find(q); !errors.Is(err, ErrEffort) || looked > 1000 {
+		t.Errorf("%v, %v after a look at %d messages", got, err, looked)
+	}
+	q.Effort = 0
+	if got, err := x.Find(q); err != nil || !slices.Equal(got, []int64{600, 700, 800, 900, 1000}) {
+		t.Errorf("without a bound: %v, %v", got, err)
+	}
+	q.Key, q.Max, q.Effort = "BBBBBB", 50_000, 1000*ReadEffort
+	if got, err := x.Find(q); err != nil || len(got) < 500 || got[len(got)-1] != 1_199_900 {
+		t.Errorf("of a key that many have, the newest %d: %v", len(got), err)
+	}
+	q.Accept, q.EndMs, q.Effort = nil, log[100].StoreMs, 1000
+	if got, err := x.Find(q); !errors.Is(err, ErrEffort) {
+		t.Errorf("of an old time: %d, %v", len(got), err)
 	}
 }
 

@@ -78,6 +78,9 @@ func TestGoldenDelay(t *testing.T) {
 	const stopped = 1796008487000
 	n := startAt(t, fsys, stopped)
 	c := n.Client()
+	if ans := c.Ask(wire.GetAllDelayOffset, nil, nil); ans.Code != wire.Success || !strings.Contains(string(ans.Body), `"offsetTable":{"1":2,"14":0,"18":0,"2":2,"3":1,"4":0,"5":0}`) || !strings.Contains(string(ans.Body), `"dataVersion":{`) {
+		t.Errorf("offsets of the levels: %d %s", ans.Code, ans.Body)
+	}
 	due := []struct {
 		ms    int64
 		queue int32

@@ -42,7 +42,7 @@ func TestTopicsAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				if _, err := n.topics.EnsureRetry(fmt.Sprint(round, "-", w), 1); err != nil {
+				if _, err := n.topics.EnsureRetry(fmt.Sprint(round, "-", w), 1, false); err != nil {
 					t.Error(err)
 				}
 			})

@@ -150,7 +150,7 @@ func (n *Node) rpcOptions() rpc.Options {
 	c := &n.opts.Config
 	return rpc.Options{
 		Store: n.store, Topics: n.topics, Groups: n.groups, Members: n.members, Offsets: n.offsets, Polls: n.polls,
-		Locks: lock.New(lock.Options{Now: n.clock.Now}),
+		Locks: lock.New(lock.Options{Now: n.clock.Now}), Delays: n.delayed,
 		Clock: n.clock, Log: n.log,
 		Broker: c.Broker, Cluster: c.Cluster, Region: c.RegionID, Trace: c.TraceOn, Advertise: c.StoreHost, Perm: c.Perm,
 		DelayLevels: len(c.DelayLevels), MaxMessageBytes: c.MaxMessageBytes, LongPolling: c.LongPolling, ShortPoll: c.ShortPolling,

@@ -130,6 +130,16 @@ func (t *Table) Persist(durable int64) error {
 	return nil
 }
 
+// File returns what delayOffset.json would hold now: what is delivered and durable, by level. Any goroutine may call it.
+func (t *Table) File() any {
+	t.persist.Lock()
+	version := t.version
+	t.persist.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return file{version, maps.Clone(t.done)}
+}
+
 // take returns a copy of the offsets that will be in the file.
 func (t *Table) take() (offsets map[int]int64, changed bool) {
 	t.mu.Lock()

@@ -87,7 +87,7 @@ func (s *Server) createOnSend(c *Call) *wire.Command {
 	name := string(h.Topic)
 	_, err := s.opts.Topics.AutoCreate(name, string(h.DefaultTopic), h.DefaultTopicQueueNums, h.UnitMode)
 	if group, ok := strings.CutPrefix(name, topic.RetryPrefix); ok && err != nil {
-		_, err = s.opts.Topics.EnsureRetry(group, 1)
+		_, err = s.opts.Topics.EnsureRetry(group, 1, h.UnitMode)
 	}
 	switch {
 	case errors.Is(err, topic.ErrNoTemplate), errors.Is(err, topic.ErrNotInheritable):

@@ -27,7 +27,7 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 		if !known && made == maxNewGroups {
 			return c.Failf(wire.SystemError, "%d groups were made, as many as one heartbeat may make; the others follow with the next one", made)
 		}
-		if err := s.ensureGroup(name); err != nil {
+		if err := s.ensureGroup(name, body.ConsumerDataSet[i].UnitMode); err != nil {
 			return c.Fail(wire.SystemError, err.Error())
 		}
 		if !known && s.opts.Groups.Get([]byte(name)) != nil {
@@ -56,7 +56,7 @@ func (s *Server) heartBeat(c *Call) *wire.Command {
 const maxNewGroups = 64
 
 // ensureGroup makes a consumer group and its retry topic. A group that may not be made is no error.
-func (s *Server) ensureGroup(name string) error {
+func (s *Server) ensureGroup(name string, unit bool) error {
 	config, err := s.opts.Groups.Ensure(name)
 	if errors.Is(err, group.ErrNotExist) {
 		return nil
@@ -64,6 +64,6 @@ func (s *Server) ensureGroup(name string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.opts.Topics.EnsureRetry(name, max(1, config.RetryQueues))
+	_, err = s.opts.Topics.EnsureRetry(name, max(1, config.RetryQueues), unit)
 	return err
 }

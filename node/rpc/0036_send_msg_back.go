@@ -36,7 +36,7 @@ func (s *Server) sendMsgBack(c *Call) *wire.Command {
 	case g.RetryQueues <= 0:
 		return c.OK()
 	}
-	retry, err := s.opts.Topics.EnsureRetry(name, g.RetryQueues)
+	retry, err := s.opts.Topics.EnsureRetry(name, g.RetryQueues, h.UnitMode)
 	if err != nil {
 		return c.Failf(wire.SystemError, "topic[%s] not exist: %v", topic.Retry(name), err)
 	}

@@ -39,6 +39,7 @@ var routes = map[wire.Code]route{
 	wire.ViewMessageByID:         {onWorker, (*Server).viewMessage},
 	wire.LockBatchMQ:             {onWorker, (*Server).lockQueues},
 	wire.UnlockBatchMQ:           {onWorker, (*Server).unlockQueues},
+	wire.GetAllDelayOffset:       {onWorker, (*Server).getAllDelayOffset},
 	wire.CheckClientConfig:       {onWorker, (*Server).checkClientConfig},
 	wire.GetConsumeStats:         {onWorker, (*Server).getConsumeStats},
 	wire.QueryTopicsByConsumer:   {onLoop, (*Server).queryTopicsByConsumer},

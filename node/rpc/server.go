@@ -48,6 +48,7 @@ type Options struct {
 	Offsets *offset.Table
 	Locks   *lock.Table
 	Polls   *pull.Arrivals
+	Delays  DelayOffsets
 	Clock   pull.Clock
 	Log     *slog.Logger
 
@@ -71,6 +72,12 @@ type Options struct {
 
 	WorkerWait time.Duration // how long a request may wait for a worker
 	SlowWork   time.Duration // a request that a worker serves for longer has a line in the log
+}
+
+// DelayOffsets tells how far delayed messages are delivered.
+type DelayOffsets interface {
+	// File returns what delayOffset.json would hold, to be sent as JSON. It may wait for the disk.
+	File() any
 }
 
 // Fill sets the stock broker's defaults, so that Check sees every field with a value.

@@ -37,6 +37,9 @@ func TestUnsupportedCodes(t *testing.T) {
 func TestMissingFields(t *testing.T) {
 	c := nodetest.Start(t, nodetest.Setup{}).Client()
 	for _, code := range rpc.Codes() {
+		if code == wire.GetAllDelayOffset { // it wants none
+			continue
+		}
 		for _, body := range []string{"", "garbage"} {
 			ans := c.Ask(code, nil, []byte(body))
 			if ans.Code == wire.Success || len(ans.Remark) == 0 {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,9 +91,22 @@ func (t *Table) Ensure(c Config) (*Config, error) {
 	return t.change(c.Name, func(old *Config, _ map[string]*Config) (*Config, error) { return cmp.Or(old, &c), nil })
 }
 
-// EnsureRetry ensures the retry topic of a group, which its consumers subscribe to beside their own topics.
-func (t *Table) EnsureRetry(group string, queues int32) (*Config, error) {
-	return t.Ensure(simple(Retry(group), queues, PermRead|PermWrite))
+// EnsureRetry ensures the retry topic of a group, which its consumers subscribe to beside their own topics. unit is the
+// client's unit mode.
+func (t *Table) EnsureRetry(group string, queues int32, unit bool) (*Config, error) {
+	c := simple(Retry(group), queues, PermRead|PermWrite)
+	if unit {
+		c.SysFlag = unitFlag(c.Name)
+	}
+	return t.Ensure(c)
+}
+
+// unitFlag is what a topic has that a client in unit mode made (stock broker 5.5.0).
+func unitFlag(name string) int32 {
+	if strings.HasPrefix(name, RetryPrefix) {
+		return FlagUnitSub
+	}
+	return FlagUnit
 }
 
 // EnsureDLQ ensures the topic that takes the messages which a group failed to handle too often.
@@ -122,7 +136,7 @@ func (t *Table) AutoCreate(name, template string, wantQueues int32, unit bool) (
 		c := simple(name, max(0, min(wantQueues, from.WriteQueues)), from.Perm&^PermInherit)
 		c.FilterType = from.FilterType
 		if unit {
-			c.SysFlag = FlagUnit
+			c.SysFlag = unitFlag(name)
 		}
 		return &c, nil
 	})

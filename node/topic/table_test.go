@@ -221,13 +221,16 @@ func TestAutoCreateOffHasNoSideEffect(t *testing.T) {
 
 func TestGroupTopics(t *testing.T) {
 	tab := open(t, memfs.New(1), options())
-	retry, err := tab.EnsureRetry("g", 3)
+	retry, err := tab.EnsureRetry("g", 3, false)
 	if err != nil || retry.Name != "%RETRY%g" || retry.WriteQueues != 3 || retry.Perm != 6 {
 		t.Errorf("retry: %+v, %v", retry, err)
 	}
-	again, err := tab.EnsureRetry("g", 1)
+	again, err := tab.EnsureRetry("g", 1, true)
 	if err != nil || again != retry {
 		t.Errorf("again: %+v, %v", again, err)
+	}
+	if unit, err := tab.EnsureRetry("u", 1, true); err != nil || unit.SysFlag != FlagUnitSub {
+		t.Errorf("of a client in unit mode: %+v, %v", unit, err)
 	}
 	dlq, err := tab.EnsureDLQ("g")
 	if err != nil || dlq.Name != "%DLQ%g" || dlq.WriteQueues != 1 || dlq.Perm != 6 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// complaints writes at most one line per second about what strangers do, and says how many it left
-// out: a scanner must not fill the log. Any goroutine.
+// complaints writes at most one line per second about what keeps coming, such as what strangers do, and says how many it
+// left out: a scanner must not fill the log. Any goroutine.
 type complaints struct {
 	log *slog.Logger
 

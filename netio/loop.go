@@ -46,6 +46,7 @@ type Loop struct {
 	spareHeld []*Conn
 	dirty     []*Conn // with fresh output
 	unpaid    int     // connections with output queued or owed
+	unsent    int     // bytes queued on all of them, file ranges included
 	owed      [marks]fifo
 	owedHeld  int // memory of owed, as last told to the server
 	recoded   []byte
@@ -208,7 +209,7 @@ func (l *Loop) end() {
 	l.listen()
 	l.inTurn = false
 	if took := l.n.turns.AddTime(l.s.since() - l.now); took > l.s.o.SlowTurn {
-		l.s.complaints.say(l.now+took, "netio: a turn of a loop was slow, and all its connections waited", "loop", l.index, "took", took)
+		l.s.slowTurns.say(l.now+took, "netio: a turn of a loop was slow, and all its connections waited", "loop", l.index, "took", took)
 	}
 }
 
@@ -220,6 +221,7 @@ func (l *Loop) waits() bool {
 // listen leaves word with the other goroutines of what this loop waits for.
 func (l *Loop) listen() {
 	l.n.held.Store(int64(len(l.held)))
+	l.n.queued.Store(int64(l.unsent))
 	l.interested.Store(l.waits())
 	if len(l.held) > 0 && (l.s.written.Load() != l.seen[AtWritten] || l.s.visible.Load() != l.seen[AtVisible]) {
 		l.again = true // a mark moved after the handler said Later, maybe before interested was raised

@@ -52,6 +52,7 @@ type outbound struct {
 func (c *Conn) account(unsent, owed int) {
 	had := c.unsent+c.owed > 0
 	c.unsent += unsent
+	c.loop.unsent += unsent
 	c.owed += owed
 	switch has := c.unsent+c.owed > 0; {
 	case has && !had:

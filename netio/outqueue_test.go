@@ -110,10 +110,10 @@ func TestEveryByteInOrder(t *testing.T) {
 				t.Fatalf("bytes differ from %d on", firstDifference(got, want))
 			}
 			r.settled()
-			if n := r.Stats().OutBytes; n != 0 {
-				t.Errorf("%d bytes are still held", n)
-			}
 			s := r.Stats()
+			if s.OutBytes != 0 || s.Queued != 0 {
+				t.Errorf("%d bytes are still held, %d queued", s.OutBytes, s.Queued)
+			}
 			if s.BytesOut != int64(len(want)) {
 				t.Errorf("BytesOut = %d, want %d", s.BytesOut, len(want))
 			}
@@ -148,7 +148,9 @@ func TestClosedWhileQueued(t *testing.T) {
 		serve: func(c *Conn, req *wire.Command) Verdict {
 			for range 4 {
 				a := answer(req, wire.Success)
-				c.SendRanges(a, []uring.FileRange{rangeOf(t, file, 0, len(content))})
+				c.SendRanges(a, []uring.FileRange{
+					rangeOf(t, file, 0, len(content)), {File: file, Off: 10, Len: 1000, Shares: true}, rangeOf(t, file, 5000, 1000),
+				})
 				a.Body = content[:100_000]
 				c.Send(a)
 			}
@@ -166,8 +168,8 @@ func TestClosedWhileQueued(t *testing.T) {
 	p.Close()
 	<-gone
 	r.settled()
-	if n := r.Stats().OutBytes; n != 0 {
-		t.Errorf("%d bytes are still held", n)
+	if s := r.Stats(); s.OutBytes != 0 || s.Queued != 0 {
+		t.Errorf("%d bytes are still held, %d queued", s.OutBytes, s.Queued)
 	}
 	file.Release()
 	if !closed.Load() {
@@ -270,6 +272,55 @@ func TestUnreadOutputHoldsRequests(t *testing.T) {
 	}
 	if n := r.Stats().OutBytes; n != 0 {
 		t.Fatalf("%d bytes are still held", n)
+	}
+}
+
+// TestUnreadRanges: stored bytes that a peer does not take cost a fixed sum for each range, however long it is. They keep
+// its requests back at the bound, and after StallWait without a byte the connection is closed and the file given back.
+func TestUnreadRanges(t *testing.T) {
+	for name, size := range map[string]int{"mapping": 500, "sendfile": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			file, closed := tempFile(t, pattern(1<<20))
+			r := start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
+				var body []uring.FileRange
+				for i := range 32 {
+					body = append(body, uring.FileRange{File: file, Off: int64(i * size / 2), Len: size, Shares: i < 31})
+				}
+				if !file.Acquire() {
+					t.Error("the file is closed")
+				}
+				c.SendRanges(answer(req, wire.Success), body)
+				return Done
+			}}, func(o *Options) { o.Loops, o.MaxConnOutBytes = 1, 8<<20 })
+			p := r.dialNarrow()
+			requests := 4 * (8 << 20) / (32 * size)
+			var all []byte
+			for i := range requests {
+				all = append(all, request(int32(i+1), nil)...)
+			}
+			p.write(all)
+			r.until(func(s Stats) bool { return s.BytesIn == int64(len(all)) && s.Held == 1 })
+			s := r.Stats()
+			if s.Queued < 4<<20 || s.Queued > 8<<20+int64(32*size)+chunkBytes {
+				t.Errorf("%d bytes are queued for a bound of 8 MiB", s.Queued)
+			}
+			if most := s.Queued/int64(size)*int64(rangeBytes) + s.Queued/int64(32*size)*chunkBytes + 2*chunkBytes; s.OutBytes > most {
+				t.Errorf("%d bytes are held for them, want %d at most", s.OutBytes, most)
+			}
+			r.pass(59 * time.Second)
+			if r.Stats().ClosedStalled != 0 {
+				t.Fatal("closed before its time")
+			}
+			r.pass(60 * time.Second)
+			p.ended()
+			if s := r.Stats(); s.ClosedStalled != 1 || s.Queued != 0 || s.OutBytes != 0 {
+				t.Errorf("Stats() = %+v", s)
+			}
+			file.Release()
+			if !closed.Load() {
+				t.Error("a range was not released")
+			}
+		})
 	}
 }
 

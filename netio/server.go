@@ -27,6 +27,7 @@ type Server struct {
 	waker      *waker
 	listeners  []net.Listener
 	complaints complaints
+	slowTurns  complaints    // apart, so that neither keeps the other out of the log
 	stopping   chan struct{} // closed by Stop
 	stopOnce   sync.Once
 	acceptors  sync.WaitGroup
@@ -48,7 +49,7 @@ func Listen(h Handler, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{o: o, handler: h, start: o.Now(), stopping: make(chan struct{})}
-	s.complaints.log = o.Log
+	s.complaints.log, s.slowTurns.log = o.Log, o.Log
 	if err := s.bind(); err != nil {
 		return nil, err
 	}

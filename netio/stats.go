@@ -41,6 +41,7 @@ type Stats struct {
 	Conns    int64 // open
 	InBytes  int64 // memory that holds undecoded bytes
 	OutBytes int64 // memory that holds answers
+	Queued   int64 // bytes that wait to be sent, those of files included, which take no memory
 	Owed     int64 // answers that wait for a mark
 	Held     int64 // connections whose next request waits undecoded
 }
@@ -52,7 +53,7 @@ type counters struct {
 	mappedOut, filesOut, copiedOut                      atomic.Int64
 	busyAnswers, overdueAnswers, failedAnswers          atomic.Int64
 	closed                                              [reasons]atomic.Int64
-	owed, held                                          atomic.Int64
+	owed, held, queued                                  atomic.Int64
 	turns, owedFor                                      hist.Hist
 }
 
@@ -92,6 +93,7 @@ func (s *Server) Stats() Stats {
 		t.BusyAnswers += n.busyAnswers.Load()
 		t.OverdueAnswers += n.overdueAnswers.Load()
 		t.FailedAnswers += n.failedAnswers.Load()
+		t.Queued += n.queued.Load()
 		t.Owed += n.owed.Load()
 		t.Held += n.held.Load()
 		t.TurnTimes.Merge(n.turns.Read())

@@ -223,6 +223,7 @@ func (n *Node) metrics() *metrics.Page {
 	count("ringmq_rpc_messages_sent_total", func(s rpc.Stats) int64 { return s.Sends })
 	count("rocketmq_messages_out_total", func(s rpc.Stats) int64 { return s.Pulls })
 	count("ringmq_rpc_pulls_held_total", func(s rpc.Stats) int64 { return s.Held })
+	count("ringmq_rpc_pulls_raced_total", func(s rpc.Stats) int64 { return s.Raced })
 	count("ringmq_rpc_pulls_cold_total", func(s rpc.Stats) int64 { return s.Cold })
 	count("ringmq_rpc_unknown_requests_total", func(s rpc.Stats) int64 { return s.Unknown })
 	count("ringmq_rpc_overloaded_requests_total", func(s rpc.Stats) int64 { return s.Overloaded })

@@ -39,6 +39,7 @@ var netRows = []row[netStats]{
 	{"ringmq_net_closed_total", `reason="server"`, counter, func(s *netStats) int64 { return s.ClosedByServer }},
 	{"ringmq_net_buffered_in_bytes", "", gauge, func(s *netStats) int64 { return s.InBytes }},
 	{"ringmq_net_buffered_out_bytes", "", gauge, func(s *netStats) int64 { return s.OutBytes }},
+	{"ringmq_net_queued_bytes", "", gauge, func(s *netStats) int64 { return s.Queued }},
 	{"ringmq_net_owed_answers", "", gauge, func(s *netStats) int64 { return s.Owed }},
 	{"ringmq_net_held_connections", "", gauge, func(s *netStats) int64 { return s.Held }},
 }

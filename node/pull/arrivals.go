@@ -11,7 +11,8 @@ import (
 // Arrivals passes the news that a queue got entries from the store's writer to the loops that hold
 // polls on it. Any goroutine may use it.
 type Arrivals struct {
-	held atomic.Int64 // polls that wait, on all loops
+	held  atomic.Int64 // polls that wait, on all loops
+	raced atomic.Int64 // see Raced
 
 	// mu guards what follows. It is held for map work only; the writer takes it.
 	mu     sync.Mutex
@@ -25,6 +26,10 @@ func NewArrivals() *Arrivals {
 
 // Held returns how many polls wait, on all loops.
 func (a *Arrivals) Held() int64 { return a.held.Load() }
+
+// Raced counts messages' arrivals between a pull's look at its queue and the moment at which it was held: the second look of
+// Hold found them.
+func (a *Arrivals) Raced() int64 { return a.raced.Load() }
 
 // Arrived is the store's OnArrive: q shows new entries. It does not block.
 func (a *Arrivals) Arrived(q *store.Queue) {

@@ -77,6 +77,7 @@ func (h *Holder) Hold(o *Owner, p *Poll) {
 	h.budget = lookedPerTask
 	switch match, more := h.look(p); {
 	case match:
+		h.arrivals.raced.Add(1)
 		h.forget(p)
 		p.Answer(p)
 	case more:

@@ -279,8 +279,14 @@ func TestMessageBeforeHold(t *testing.T) {
 	w.put(0, "b")
 	w.hold(&o, "b", 0, 0, "a", time.Minute)
 	w.want()
+	if n := w.arrivals.Raced(); n != 0 {
+		t.Errorf("%d pulls raced with their message, and none did", n)
+	}
 	w.hold(&o, "late", 0, 0, "", time.Minute)
 	w.want("late")
+	if n := w.arrivals.Raced(); n != 1 {
+		t.Errorf("%d pulls raced with their message, want 1", n)
+	}
 }
 
 // TestDeadlines: polls end exactly at their time, whatever the order in which they came.

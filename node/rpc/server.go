@@ -153,6 +153,7 @@ type Stats struct {
 	Sends      int64 // messages appended, each element of a batch counted
 	Pulls      int64 // messages returned
 	Held       int64 // pulls that waited for a message
+	Raced      int64 // of them, those whose message came while they were registered
 	Cold       int64 // pulls that waited for the disk
 	Unknown    int64 // requests of codes that are not served
 	Overloaded int64 // requests refused because the workers were busy
@@ -194,7 +195,7 @@ func (s *Server) Stop(ctx context.Context) error {
 func (s *Server) Stats() Stats {
 	return Stats{
 		Waiting: s.opts.Polls.Held(), Locks: int64(s.opts.Locks.Len()), Requests: s.stats.requests.Load(), Sends: s.stats.sends.Load(), Pulls: s.stats.pulls.Load(),
-		Held: s.stats.held.Load(), Cold: s.stats.cold.Load(), Unknown: s.stats.unknown.Load(),
+		Held: s.stats.held.Load(), Raced: s.opts.Polls.Raced(), Cold: s.stats.cold.Load(), Unknown: s.stats.unknown.Load(),
 		Overloaded: s.stats.overloaded.Load(), Panics: s.stats.panics.Load(), WorkTimes: s.stats.work.Read(),
 	}
 }

@@ -3,7 +3,7 @@
 //
 //	                      |<- pieces of 256 KiB, counted from the segment's first byte ->|
 //	segment  +------------+------------+------------+------------+------------+----- ... +
-//	                         wanted       read ahead: 1 MiB
+//	                         wanted       read ahead: 1 to 4 MiB
 //
 // Take waits until the pieces that hold some ranges are read, and lends them out; Lookup and Copy find what is there already
 // and never wait. Pieces are read by a ring (ring.go), or by some threads where there is none (threads.go), straight from the
@@ -31,8 +31,11 @@ const (
 	pieceBytes = 256 << 10
 	pageBytes  = 4096
 
-	aheadPieces = 4 // read in front of who reads on
-	nearPieces  = 3 // a step over fewer than these is reading on
+	// firstAhead pieces are read in front of somebody who seems to read on, and once he has used one of those mostAhead, but
+	// no more than an eighth of the memory.
+	firstAhead = 4
+	mostAhead  = 16
+	nearPieces = 3 // a step over fewer than these is reading on
 
 	// fewBytes: if less is wanted of a piece, and nobody reads on, only that is read.
 	fewBytes = 64 << 10
@@ -274,10 +277,16 @@ func (r *Reader) lendLocked(p *piece) bool {
 
 func (r *Reader) pinLocked(p *piece) {
 	p.users++
-	if p.idle != nil {
-		r.unused.Remove(p.idle)
-		p.idle = nil
+	r.unlinkLocked(p)
+}
+
+// unlinkLocked takes a piece out of the list of those that nobody uses.
+func (r *Reader) unlinkLocked(p *piece) {
+	if p.idle == nil {
+		return
 	}
+	r.unused.Remove(p.idle)
+	p.idle = nil
 }
 
 // Release ends the use of a piece that was lent out.
@@ -318,10 +327,7 @@ func (r *Reader) settleLocked(p *piece) {
 
 // dropLocked gives the place of an unused piece back.
 func (r *Reader) dropLocked(p *piece) {
-	if p.idle != nil {
-		r.unused.Remove(p.idle)
-		p.idle = nil
-	}
+	r.unlinkLocked(p)
 	if r.pieces[p.at] == p {
 		delete(r.pieces, p.at)
 	}
@@ -364,7 +370,11 @@ func (r *Reader) aheadLocked(p *piece) {
 	durable := floor(r.o.Durable())
 	next := p.at
 	base, end, ok := r.o.Span(next)
-	for range aheadPieces {
+	far := firstAhead
+	if p.ahead {
+		far = min(mostAhead, r.places()/8)
+	}
+	for range far {
 		if !ok {
 			return
 		}
@@ -381,7 +391,7 @@ func (r *Reader) aheadLocked(p *piece) {
 		if r.pieces[next] != nil {
 			continue
 		}
-		place, ok := r.placeLocked()
+		place, ok := r.placeLocked(false)
 		if !ok {
 			return
 		}
@@ -391,16 +401,25 @@ func (r *Reader) aheadLocked(p *piece) {
 	}
 }
 
-// placeLocked returns a place, taken from the piece that was used longest ago if need be; not ok if all are in use.
-func (r *Reader) placeLocked() (place int, ok bool) {
-	if len(r.free) == 0 {
-		last := r.unused.Back()
-		if last == nil {
-			return 0, false
+// placeLocked returns a place: a free one, or that of a piece which nobody uses, first of those that were wanted already.
+// Reading ahead takes of those only, so that what was read ahead for one is not lost to another. Not ok if there is none.
+func (r *Reader) placeLocked(waits bool) (place int, ok bool) {
+	const looks = 4 * mostAhead
+	e := r.unused.Back()
+	for range looks {
+		if len(r.free) > 0 || e == nil {
+			break
 		}
-		r.dropLocked(last.Value.(*piece))
+		before := e.Prev()
+		if p := e.Value.(*piece); p.used {
+			r.dropLocked(p) // a ruined place is not free then
+		}
+		e = before
 	}
-	if len(r.free) == 0 { // it was ruined
+	if e = r.unused.Back(); len(r.free) == 0 && waits && e != nil {
+		r.dropLocked(e.Value.(*piece))
+	}
+	if len(r.free) == 0 {
 		return 0, false
 	}
 	place = r.free[len(r.free)-1]

@@ -180,7 +180,7 @@ func TestReadsOn(t *testing.T) {
 		d.r.mu.Lock()
 		reading := d.r.reading
 		d.r.mu.Unlock()
-		if reading > aheadPieces+1 {
+		if reading > mostAhead+1 {
 			t.Fatalf("%d pieces are being read", reading)
 		}
 		for p := range d.flying() {
@@ -628,4 +628,32 @@ func descriptors(t *testing.T) int {
 		t.Skip(err)
 	}
 	return len(all)
+}
+
+// TestManyReadOn: more consumers read on side by side than there is room to read ahead for. None takes from another what was read
+// for him: no piece is read twice.
+func TestManyReadOn(t *testing.T) {
+	const readers, each = 12, 9
+	d := newDisk(t, 2*readers) // nobody reads on into what another reads
+	for i := range int64(each) {
+		for reader := range int64(readers) {
+			for off := i * pieceBytes; off < (i+1)*pieceBytes; off += pieceBytes / 2 {
+				lent, found := d.r.Lookup(nil, 2*reader*segmentBytes+off, pieceBytes/2)
+				if !found {
+					lent = d.take(Range{2*reader*segmentBytes + off, pieceBytes / 2})
+				}
+				release(lent)
+			}
+			for p := range d.flying() {
+				<-p.done
+			}
+		}
+	}
+	seen := map[Range]bool{}
+	for _, g := range d.settled() {
+		if seen[g] {
+			t.Errorf("%v was read twice", g)
+		}
+		seen[g] = true
+	}
 }

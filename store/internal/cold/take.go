@@ -85,7 +85,7 @@ func (r *Reader) Expect(ranges []Range) {
 		if p := r.pieces[w.at]; p != nil && p.holds(w.lo, w.hi) {
 			continue
 		}
-		place, ok := r.placeLocked()
+		place, ok := r.placeLocked(true)
 		if !ok || r.makeLocked(w, place) != nil {
 			return
 		}
@@ -167,7 +167,7 @@ func (r *Reader) pinWantLocked(w *want) error {
 			r.useLocked(p, w.base)
 			return nil
 		}
-		if place, ok := r.placeLocked(); ok {
+		if place, ok := r.placeLocked(true); ok {
 			return r.makeLocked(w, place)
 		}
 		if !waited {

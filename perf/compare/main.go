@@ -45,7 +45,7 @@ func main() {
 	if *bare != "" {
 		exit(serveBare(*bare, *dir, *pulls))
 	}
-	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, dueCount: 100_000, dueAfter: 10 * time.Second, waiters: 10_000, holdFor: 15 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, coldBytes: 1 << 30, dueCount: 100_000, dueAfter: 10 * time.Second, waiters: 10_000, holdFor: 15 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
 	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
 }
 
@@ -63,6 +63,7 @@ type comparison struct {
 	port         int
 	topicCount   int
 	segmentBytes int   // of the log, in the rows where segments are used again
+	coldBytes    int   // of the log that is read while it is not in memory
 	dueCount     int64 // messages that are due at once
 	dueAfter     time.Duration
 	waiters      int           // consumers that wait

@@ -37,6 +37,8 @@ var rows = []row{
 	{"arriveA", "the same, ASYNC", "<= 60, p99 <= 500", comparison.arrivalAsync},
 	{"waiters", "own memory of each of 10,000 waiting consumers, KiB", "<= 6, CPU < 2 %", comparison.waiting},
 	{"stuck", "p99 of pulls beside 50 consumers that stop in answers of 4 MiB / without", "~1", comparison.stuck},
+	{"cold", "p99 of a producer, SYNC, 20,000/s, beside a reader of what is not in memory / without", "<= 2", comparison.coldProducer},
+	{"coldread", "that reader / a bare O_DIRECT reader beside the same producer", ">= 0.7", comparison.coldReader},
 }
 
 // recordBytes is what a stored record takes beyond its body in this load: 91 fixed bytes, topic and properties.

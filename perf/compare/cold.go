@@ -37,14 +37,14 @@ func (c comparison) withCold(dir string, f func(coldWorld) error) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
-	old := load.Send{Addr: s.addr, Topic: "Old", Conns: coldConns, InFlight: 4, Batch: 32, Bytes: c.load.Bytes, For: time.Second}
+	defer s.Stop()
+	old := load.Send{Addr: s.Addr, Topic: "Old", Conns: coldConns, InFlight: 4, Batch: 32, Bytes: c.load.Bytes, For: time.Second}
 	w := coldWorld{c: c, s: s}
 	for {
 		if _, err := old.Run(c.ctx); err != nil {
 			return err
 		}
-		end, err := s.number("ringmq_store_visible_offset")
+		end, err := s.Number("ringmq_store_visible_offset")
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (w coldWorld) produce(beside func(ctx context.Context) error) (load.Result,
 	if err := floor.DropCache(w.files); err != nil {
 		return load.Result{}, err
 	}
-	open := load.Open{Send: load.Send{Addr: w.s.addr, Topic: "New", Conns: coldConns, Bytes: w.c.load.Bytes, Warm: w.c.load.Warm, For: w.c.load.For}, Rate: coldProducerRate}
+	open := load.Open{Send: load.Send{Addr: w.s.Addr, Topic: "New", Conns: coldConns, Bytes: w.c.load.Bytes, Warm: w.c.load.Warm, For: w.c.load.For}, Rate: coldProducerRate}
 	ctx, cancel := context.WithTimeout(w.c.ctx, open.Warm+open.For)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -83,14 +83,14 @@ func (w coldWorld) alone() (load.Result, error) {
 
 // besideReader is the producer beside consumers that catch up at full speed. read is what they got a second, in bytes.
 func (w coldWorld) besideReader() (r load.Result, read float64, cold float64, err error) {
-	before, err := w.s.number("ringmq_store_cold_bytes_total")
+	before, err := w.s.Number("ringmq_store_cold_bytes_total")
 	if err != nil {
 		return r, 0, 0, err
 	}
 	began := time.Now()
 	r, err = w.produce(func(ctx context.Context) error {
 		got, err := load.Consume{
-			Addr: w.s.addr, Topic: "Old", Group: "catchup", Conns: coldConns, Most: 32, Plain: true, Mode: load.Again,
+			Addr: w.s.Addr, Topic: "Old", Group: "catchup", Conns: coldConns, Most: 32, Plain: true, Mode: load.Again,
 			Warm: w.c.load.Warm, For: w.c.load.For,
 		}.Run(w.c.ctx)
 		read = float64(got.Bytes) / got.Elapsed.Seconds()
@@ -102,7 +102,7 @@ func (w coldWorld) besideReader() (r load.Result, read float64, cold float64, er
 	if err != nil {
 		return r, 0, 0, err
 	}
-	after, err := w.s.number("ringmq_store_cold_bytes_total")
+	after, err := w.s.Number("ringmq_store_cold_bytes_total")
 	return r, read, (after - before) / time.Since(began).Seconds(), err
 }
 

@@ -35,11 +35,11 @@ func (c comparison) withFilled(dir string, bytes int, f func(*server, filled) er
 		if err != nil {
 			return err
 		}
-		end, err := s.number("ringmq_store_visible_offset")
+		end, err := s.Number("ringmq_store_visible_offset")
 		if err != nil {
 			return err
 		}
-		stored, err := s.number("rocketmq_messages_in_total")
+		stored, err := s.Number("rocketmq_messages_in_total")
 		if err != nil {
 			return err
 		}
@@ -50,21 +50,21 @@ func (c comparison) withFilled(dir string, bytes int, f func(*server, filled) er
 // pull runs pulls on a server and returns what came, and its CPU time per message.
 func (c comparison) pull(s *server) (r load.Consumed, perMessage time.Duration, err error) {
 	p := c.pulls()
-	p.Addr = s.addr
+	p.Addr = s.Addr
 	warm := p
 	warm.For, warm.Warm = max(p.Warm, p.For/4), 0
 	if _, err = warm.Run(c.ctx); err != nil {
 		return r, 0, err
 	}
 	p.Warm = 0
-	before, err := host.CPU(s.pid())
+	before, err := host.CPU(s.PID())
 	if err != nil {
 		return r, 0, err
 	}
 	if r, err = p.Run(c.ctx); err != nil {
 		return r, 0, err
 	}
-	after, err := host.CPU(s.pid())
+	after, err := host.CPU(s.PID())
 	if err == nil && r.Messages == 0 {
 		err = fmt.Errorf("no message in %v", p.For)
 	}
@@ -88,7 +88,7 @@ func (c comparison) pullRate(dir string, bytes, most int, sendfile bool) (held f
 	if err != nil {
 		return 0, "", err
 	}
-	defer s.stop()
+	defer s.Stop()
 	bare, bareCPU, err := c.pull(s)
 	if err != nil {
 		return 0, "", err
@@ -124,8 +124,8 @@ func (c comparison) startBarePull(dir string, l floor.Layout) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{addr: fmt.Sprint("127.0.0.1:", c.port)}
-	return s, s.start(exec.Command(self, "-bare", s.addr, "-dir", dir, "-pulls", encodeLayout(l)), s.dial)
+	s := &server{Addr: fmt.Sprint("127.0.0.1:", c.port)}
+	return s, s.Start(exec.Command(self, "-bare", s.Addr, "-dir", dir, "-pulls", encodeLayout(l)), s.Dial)
 }
 
 const layoutForm = "queues=%d,records=%d,bytes=%d,most=%d,sendfile=%t"

@@ -46,7 +46,7 @@ const recordBytes = 250
 
 // run loads a server and returns what it answered.
 func (c comparison) run(s *server, l load.Send) (load.Result, error) {
-	l.Addr = s.addr
+	l.Addr = s.Addr
 	r, err := l.Run(c.ctx)
 	if err == nil && len(r.Refused) > 0 {
 		err = fmt.Errorf("refused %v", r.Refused)
@@ -68,7 +68,7 @@ func (c comparison) withNode(dir, flush string, settings []string, f func(*serve
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.Stop()
 	return f(s)
 }
 
@@ -111,7 +111,7 @@ func (c comparison) firstSend(dir string) (ms float64, figures string, err error
 func (c comparison) idle(dir string) (mib float64, figures string, err error) {
 	c.firstMessage = true
 	err = c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) error {
-		bytes, err := host.OwnMemory(s.pid())
+		bytes, err := host.OwnMemory(s.PID())
 		mib = float64(bytes) / (1 << 20)
 		return err
 	})
@@ -134,7 +134,7 @@ func (c comparison) oneSender(dir string) (float64, string, error) {
 		return 0, "", err
 	}
 	echo, err = c.run(s, one)
-	s.stop()
+	s.Stop()
 	if err != nil {
 		return 0, "", err
 	}
@@ -151,7 +151,7 @@ func (c comparison) cost(s *server) (time.Duration, error) {
 	if _, err := c.run(s, c.load); err != nil { // pages, pools and segments are there afterwards
 		return 0, err
 	}
-	before, err := host.CPU(s.pid())
+	before, err := host.CPU(s.PID())
 	if err != nil {
 		return 0, err
 	}
@@ -159,7 +159,7 @@ func (c comparison) cost(s *server) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	after, err := host.CPU(s.pid())
+	after, err := host.CPU(s.PID())
 	return (after - before) / time.Duration(r.OK), err
 }
 
@@ -176,7 +176,7 @@ func (c comparison) cpu(dir string) (float64, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
-	defer s.stop()
+	defer s.Stop()
 	bare, err := c.cost(s)
 	return float64(node) / float64(bare), fmt.Sprintf("node %v, bare %v", node, bare), err
 }
@@ -193,7 +193,7 @@ func (c comparison) recycled(dir string, f func(*server) error) error {
 			if _, err := c.run(s, c.load); err != nil {
 				return err
 			}
-			used, err := s.number("ringmq_store_segments_recycled_total")
+			used, err := s.Number("ringmq_store_segments_recycled_total")
 			if err != nil {
 				return err
 			}
@@ -226,7 +226,7 @@ func (c comparison) deviceBytes(dir string) (held float64, figures string, err e
 			for name, to := range map[string]*float64{
 				"ringmq_store_visible_offset": &at[i].log, "ringmq_store_segments_total": &at[i].segments, "ringmq_store_segments_recycled_total": &at[i].used,
 			} {
-				if *to, err = s.number(name); err != nil {
+				if *to, err = s.Number(name); err != nil {
 					return err
 				}
 			}
@@ -261,9 +261,9 @@ func (c comparison) topics(dir string) (held float64, figures string, err error)
 	many := c.load
 	many.Topics, many.Queues = c.topicCount, 8
 	err = c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) error {
-		many.Addr = s.addr
+		many.Addr = s.Addr
 		many.Fill()
-		took, err := load.Topics{Addr: s.addr, Topic: many.Topic, Topics: many.Topics, Queues: many.Queues, Conns: 1}.Create(c.ctx)
+		took, err := load.Topics{Addr: s.Addr, Topic: many.Topic, Topics: many.Topics, Queues: many.Queues, Conns: 1}.Create(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (c comparison) topics(dir string) (held float64, figures string, err error)
 		if err != nil {
 			return err
 		}
-		memory, err := host.OwnMemory(s.pid())
+		memory, err := host.OwnMemory(s.PID())
 		held = r.PerSecond() / one
 		figures = fmt.Sprintf("one topic %.0f/s, %d topics %.0f/s, own memory %d MiB, created %.0f topics/s", one, many.Topics, r.PerSecond(), memory>>20, created)
 		return err
@@ -314,7 +314,7 @@ func (c comparison) due(dir string) (held float64, figures string, err error) {
 		count += r.OK
 	}
 	stopped := time.Now()
-	s.stop()
+	s.Stop()
 	if err != nil {
 		return 0, "", err
 	}
@@ -322,12 +322,12 @@ func (c comparison) due(dir string) (held float64, figures string, err error) {
 	if s, err = c.startNode(dir, "SYNC_FLUSH", settings...); err != nil {
 		return 0, "", err
 	}
-	defer s.stop()
+	defer s.Stop()
 	beside, err := c.run(s, one)
 	if err != nil {
 		return 0, "", err
 	}
-	delivered, err := s.number("ringmq_delay_delivered_total")
+	delivered, err := s.Number("ringmq_delay_delivered_total")
 	figures = fmt.Sprintf("p99 alone %v, beside %.0f of %d due %v", alone.P99().Round(time.Microsecond), delivered, count, beside.P99().Round(time.Microsecond))
 	return float64(beside.P99()) / float64(alone.P99()), figures, err
 }

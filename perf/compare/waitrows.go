@@ -21,14 +21,14 @@ const arrivalRate = 1000
 // of the messages are with their consumer than half of the answers are with the sender.
 func (c comparison) arrival(dir, flush string) (us float64, figures string, err error) {
 	err = c.withNode(dir, flush, nil, func(s *server) error {
-		send := load.Open{Rate: arrivalRate, Send: load.Send{Addr: s.addr, Conns: 1, Queues: pullQueues, Bytes: c.load.Bytes, RunID: 1, For: c.load.For}}
-		first := load.Send{Addr: s.addr, Conns: 1, InFlight: 1, Queues: pullQueues, For: time.Second / 4} // makes the topic, and warms up
+		send := load.Open{Rate: arrivalRate, Send: load.Send{Addr: s.Addr, Conns: 1, Queues: pullQueues, Bytes: c.load.Bytes, RunID: 1, For: c.load.For}}
+		first := load.Send{Addr: s.Addr, Conns: 1, InFlight: 1, Queues: pullQueues, For: time.Second / 4} // makes the topic, and warms up
 		if _, err := first.Run(c.ctx); err != nil {
 			return err
 		}
 		ready := make(chan struct{})
 		wait := load.Consume{
-			Addr: s.addr, Queues: pullQueues, Conns: pullQueues, Mode: load.Follow, Newest: true, RunID: 1, For: c.load.For + time.Second,
+			Addr: s.Addr, Queues: pullQueues, Conns: pullQueues, Mode: load.Follow, Newest: true, RunID: 1, For: c.load.For + time.Second,
 			Ready: func() { close(ready) },
 		}
 		var got load.Consumed
@@ -73,14 +73,14 @@ func (c comparison) waiting(dir string) (kib float64, figures string, err error)
 	const groups = 100
 	each := max(c.waiters/groups, 1)
 	err = c.withNode(dir, "SYNC_FLUSH", nil, func(s *server) error {
-		topic := load.Topics{Addr: s.addr, Topic: "LoadTopic", Topics: 1, Queues: each, Conns: 1}
+		topic := load.Topics{Addr: s.Addr, Topic: "LoadTopic", Topics: 1, Queues: each, Conns: 1}
 		if _, err := topic.Create(c.ctx); err != nil {
 			return err
 		}
 		if _, err := c.run(s, load.Send{Conns: 1, InFlight: 1, Queues: each, For: time.Second / 4}); err != nil {
 			return err
 		}
-		without, err := host.OwnMemory(s.pid())
+		without, err := host.OwnMemory(s.PID())
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (c comparison) waiting(dir string) (kib float64, figures string, err error)
 		for i := range groups {
 			consumers.Go(func() {
 				wait := load.Consume{
-					Addr: s.addr, Group: fmt.Sprint("waiting-", i), Queues: each, Conns: each, Mode: load.Follow, Newest: true,
+					Addr: s.Addr, Group: fmt.Sprint("waiting-", i), Queues: each, Conns: each, Mode: load.Follow, Newest: true,
 					Hold: c.holdFor, For: time.Hour,
 				}
 				if _, err := wait.Run(ctx); err != nil && ctx.Err() == nil {
@@ -107,23 +107,23 @@ func (c comparison) waiting(dir string) (kib float64, figures string, err error)
 				return err
 			default:
 			}
-			if waits, err = s.number("ringmq_rpc_pulls_waiting"); err != nil {
+			if waits, err = s.Number("ringmq_rpc_pulls_waiting"); err != nil {
 				return err
 			}
 			if time.Now().After(end) {
 				return fmt.Errorf("%v of %d consumers wait after a minute", waits, groups*each)
 			}
 		}
-		before, err := host.CPU(s.pid())
+		before, err := host.CPU(s.PID())
 		if err != nil {
 			return err
 		}
 		time.Sleep(c.holdFor)
-		after, err := host.CPU(s.pid())
+		after, err := host.CPU(s.PID())
 		if err != nil {
 			return err
 		}
-		with, err := host.OwnMemory(s.pid())
+		with, err := host.OwnMemory(s.PID())
 		kib = float64(with-without) / 1024 / float64(groups*each)
 		figures = fmt.Sprintf("%d wait: own memory %.1f MiB without, %.1f with; CPU %.2f %% of a core, all ask anew every %v",
 			groups*each, float64(without)/(1<<20), float64(with)/(1<<20), 100*(after-before).Seconds()/c.holdFor.Seconds(), c.holdFor)
@@ -148,12 +148,12 @@ func (c comparison) stuck(dir string) (held float64, figures string, err error) 
 		if err != nil {
 			return err
 		}
-		without, err := host.OwnMemory(s.pid())
+		without, err := host.OwnMemory(s.PID())
 		if err != nil {
 			return err
 		}
 		for range stuckConsumers {
-			conn, err := stopReading(s.addr)
+			conn, err := stopReading(s.Addr)
 			if err != nil {
 				return err
 			}
@@ -163,11 +163,11 @@ func (c comparison) stuck(dir string) (held float64, figures string, err error) 
 		if err != nil {
 			return err
 		}
-		with, err := host.OwnMemory(s.pid())
+		with, err := host.OwnMemory(s.PID())
 		if err != nil {
 			return err
 		}
-		buffered, err := s.number("ringmq_net_buffered_out_bytes")
+		buffered, err := s.Number("ringmq_net_buffered_out_bytes")
 		held = float64(beside.P99()) / float64(alone.P99())
 		figures = fmt.Sprintf("p99 alone %v, beside %v; own memory %.1f MiB before, %.1f with, %.1f KiB in output queues",
 			alone.P99().Round(time.Microsecond), beside.P99().Round(time.Microsecond), float64(without)/(1<<20), float64(with)/(1<<20), buffered/1024)

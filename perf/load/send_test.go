@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -70,5 +71,21 @@ func TestSendBatches(t *testing.T) {
 	}
 	if stored := stored(t, n, "LoadTopic"); stored < r.OK || stored > r.OK+2*2*8+live.Sent.Load() {
 		t.Errorf("%d messages are stored, %d were answered", stored, r.OK)
+	}
+}
+
+// TestEndWhileDialling: the end of a run is no error, wherever it finds a connection. A dial says so itself, a moment before
+// its context does.
+func TestEndWhileDialling(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	past, end := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer end()
+	_, _, err := dial(past, "127.0.0.1:1")
+	if err == nil || unlessOver(ctx, err) != nil {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := dial(ctx, "127.0.0.1:1"); unlessOver(ctx, err) == nil {
+		t.Error("a refused connection was taken for the end of the run")
 	}
 }

@@ -51,7 +51,7 @@ lint:
 
 # Budget: crash seeds and the rigs on loop-mounted disks 11 min, the comparison's short form 1 min, fuzzing 8 min.
 prove:
-	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 40m -run 'Crash|EverySync|PowerCut|LostPage|DiskFull|TestKill|TornTail' ./store/... ./node/...
+	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 40m -run 'Crash|EverySync|PowerCut|LostPage|DiskFull|TestKill|TornTail|Soak' ./store/... ./node/...
 	@RINGMQ_PROVE=1 .ci/gotest -count=1 -timeout 10m -run TestShortForm ./perf/versus
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=15s
 

@@ -1,6 +1,7 @@
 package uring
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -29,15 +30,19 @@ func (r Residency) String() string {
 	return [...]string{"cachestat", "preadv2(RWF_NOWAIT)", "none"}[r]
 }
 
-// ProbeResidency finds the best way that works on the open file fd. why says what was wrong with the better ones; nil with
-// ByCachestat.
+// ProbeResidency finds the best way that works on the open file fd, whose first byte it reads. why says what was wrong with the
+// better ones; nil with ByCachestat.
 func ProbeResidency(fd int) (r Residency, why error) {
-	_, err := cachestat(fd, 0, 1)
-	if err == nil {
+	var one [1]byte
+	n, _ := unix.Pread(fd, one[:], 0)
+	pages, err := cachestat(fd, 0, 1)
+	if err == nil && (pages > 0 || n < 1) {
 		return ByCachestat, nil
 	}
 	why = fmt.Errorf("uring: %w", os.NewSyscallError("cachestat", err))
-	var one [1]byte
+	if err == nil { // ZFS has a cache of its own, and some network file systems have none
+		why = errors.New("uring: cachestat does not see a byte that was just read")
+	}
 	switch _, err := readNoWait(fd, one[:], 0); err {
 	case nil, unix.EAGAIN:
 		return ByNoWait, why

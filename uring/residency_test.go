@@ -62,6 +62,7 @@ func TestCached(t *testing.T) {
 	if r, why := ProbeResidency(fd); r != ByCachestat {
 		t.Skip(why)
 	}
+	chill(t, f)
 	r := ByCachestat
 	if r.Cached(fd, 0, 1) || r.Cached(fd, 3*page, 10*page) {
 		t.Error("what was dropped counts as cached")
@@ -106,6 +107,14 @@ func TestResidencyWithout(t *testing.T) {
 	r, why := ProbeResidency(1 << 20)
 	if r != NoResidency || !errors.Is(why, unix.EBADF) {
 		t.Errorf("%v, %v", r, why)
+	}
+	f, err := os.Open("/proc/version") // a file that is not in the page cache, whoever reads it
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	if r, why := ProbeResidency(int(f.Fd())); r != NoResidency || why == nil {
+		t.Errorf("a file beside the page cache: %v, %v", r, why)
 	}
 	for r, want := range map[Residency]string{ByCachestat: "cachestat", ByNoWait: "preadv2(RWF_NOWAIT)", NoResidency: "none"} {
 		if fmt.Sprint(r) != want {

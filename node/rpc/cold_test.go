@@ -239,3 +239,42 @@ func TestColdHalfClosed(t *testing.T) {
 		t.Errorf("answered %d %q, %v", ans.Code, ans.Remark, err)
 	}
 }
+
+// TestPullLimitsBehind: how many messages one pull gets in the newest part of the log, which is 40 % of the memory, and farther back,
+// with the stock broker's defaults and with its keys. The first message comes in any case.
+func TestPullLimitsBehind(t *testing.T) {
+	keys := map[string]string{
+		"maxTransferCountOnMessageInMemory": "7", "maxTransferBytesOnMessageInMemory": "6000",
+		"maxTransferCountOnMessageInDisk": "2", "maxTransferBytesOnMessageInDisk": "2500",
+	}
+	for _, tc := range []struct {
+		name           string
+		config         map[string]string
+		body, messages int // more than the memory, 200,000 bytes
+		behind, newest int // messages in a pull
+	}{
+		{"counts", nil, 900, 400, 8, 32},
+		{"bytes", nil, 15_000, 27, 4, 5}, // five are in memory
+		{"counts by keys", keys, 100, 1600, 2, 7},
+		{"bytes by keys", keys, 900, 400, 2, 5},
+		{"large ones", keys, 15_000, 27, 1, 1},
+		{"more memory", map[string]string{"accessMessageInMemoryMaxRatio": "80"}, 900, 400, 8, 32},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := nodetest.Start(t, nodetest.Setup{MemoryBytes: 200_000, Config: tc.config}).Client()
+			body := strings.Repeat("x", tc.body)
+			for range tc.messages {
+				c.Send("T", 0, body)
+			}
+			inBetween := tc.behind // 30 % from the end of some 450,000 bytes
+			if tc.name == "more memory" {
+				inBetween = tc.newest
+			}
+			for from, want := range map[int]int{0: tc.behind, tc.messages * 7 / 10: inBetween, tc.messages - tc.newest: tc.newest} {
+				if got, ans := c.Pull("G", "T", 0, int64(from)); len(got) != want {
+					t.Errorf("at %d of %d: %d messages, want %d (%d %s)", from, tc.messages, len(got), want, ans.Code, ans.Remark)
+				}
+			}
+		})
+	}
+}

@@ -242,6 +242,7 @@ func pullCode(status store.Status, asked int64) wire.Code {
 // withBody adds the records, as found or from their files.
 func (s *Server) withBody(p *pulling, ans *wire.Command, got *store.Got, found body) *wire.Command {
 	s.stats.pulls.Add(int64(got.Count))
+	s.rates.add(p.group.Name, p.config.Name, got.Count, s.opts.Clock.Now())
 	switch {
 	case p.Req.Oneway():
 		return nil

@@ -12,7 +12,7 @@ import (
 //     without those that its members do not subscribe to, if it has members; a list of topics is taken as it is
 //   - topics that do not exist are left out, as is a group that nobody has heard of
 //   - a group that never committed is at 0
-//   - consumeTps is 0: rates are not measured
+//   - consumeTps is what the group was given of these topics, per second of the last minute
 //
 // Worker lane: it reads the log for the time of the last message that the group is done with.
 func (s *Server) getConsumeStats(c *Call) *wire.Command {
@@ -28,7 +28,9 @@ func (s *Server) getConsumeStats(c *Call) *wire.Command {
 		return c.Failf(wire.SystemError, "%d queues: ask for fewer topics at a time, of at most %d", queues, maxStatsQueues)
 	}
 	body := wire.ConsumeStatsBody{OffsetTable: make(map[wire.MessageQueue]wire.OffsetWrapper, queues)}
+	now := s.opts.Clock.Now()
 	for _, config := range topics {
+		body.ConsumeTPS += s.rates.perSecond(h.ConsumerGroup, config.Name, now)
 		for id := range config.ReadQueues {
 			progress, err := s.progress([]byte(h.ConsumerGroup), config.Name, id)
 			if err != nil {

@@ -3,6 +3,7 @@ package rpc_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,10 @@ func TestConsumeStats(t *testing.T) {
 	h := nodetest.PullHeader("G", "T", 1, 0)
 	h.MaxMsgNums = 4
 	c.Must(wire.PullMessage, h, nil)
+	n.Clock.Advance(2 * time.Second)
+	if ans := c.Ask(wire.GetConsumeStats, &wire.ConsumeStatsRequest{ConsumerGroup: "G", Topic: "T"}, nil); !strings.HasPrefix(string(ans.Body), `{"consumeTps":2,`) {
+		t.Errorf("four messages within two seconds: %s", ans.Body)
+	}
 	c.Must(wire.UpdateConsumerOffset, commitHeader("G", "T", 1, 3), nil)
 	c.Must(wire.UpdateConsumerOffset, commitHeader("G", "%RETRY%G", 0, 0), nil)
 	want := map[wire.MessageQueue]wire.OffsetWrapper{

@@ -137,6 +137,7 @@ type Server struct {
 
 	notices notices      // of groups whose members changed
 	filters filter.Cache // of SQL92 subscriptions; any goroutine
+	rates   rates        // at which groups are given messages
 
 	// Stored by anyone, loaded by the loops.
 	closing atomic.Bool  // sends are refused: the node is about to stop

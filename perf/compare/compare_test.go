@@ -29,7 +29,7 @@ func TestTable(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, "ringmq/cmd/ringmq").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	c := comparison{ctx: t.Context(), bin: bin, port: nodetest.FreePort(t), topicCount: 20, segmentBytes: 1 << 20, coldBytes: 8 << 20, dueCount: 1000, dueAfter: 3 * time.Second, waiters: 200, holdFor: time.Second,
+	c := comparison{ctx: t.Context(), bin: bin, port: nodetest.FreePort(t), topicCount: 20, segmentBytes: 1 << 20, coldBytes: 8 << 20, dueCount: 1000, dueAfter: 3 * time.Second, waiters: 200, pullBytes: 1 << 20, holdFor: time.Second,
 		load: load.Send{Conns: 4, InFlight: 4, Bytes: 1024, For: time.Second}}
 	var names []string
 	for _, r := range rows {

@@ -45,7 +45,7 @@ func main() {
 	if *bare != "" {
 		exit(serveBare(*bare, *dir, *pulls))
 	}
-	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, coldBytes: 1 << 30, dueCount: 100_000, dueAfter: 10 * time.Second, waiters: 10_000, holdFor: 15 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
+	c := comparison{ctx: context.Background(), bin: *bin, port: *port, topicCount: *topics, segmentBytes: 64 << 20, coldBytes: 1 << 30, dueCount: 100_000, dueAfter: 10 * time.Second, waiters: 10_000, pullBytes: 1 << 30, holdFor: 15 * time.Second, load: load.Send{Conns: *conns, InFlight: *inFlight, Bytes: *bytes, Warm: time.Second, For: *span}}
 	exit(c.table(os.Stdout, *dir, *rounds, strings.Split(*chosen, ",")))
 }
 
@@ -66,6 +66,7 @@ type comparison struct {
 	coldBytes    int   // of the log that is read while it is not in memory
 	dueCount     int64 // messages that are due at once
 	dueAfter     time.Duration
+	pullBytes    int64         // pulled where it is counted what a node reads
 	waiters      int           // consumers that wait
 	holdFor      time.Duration // how long one of their pulls is held
 	firstMessage bool          // a node counts as started once it has answered a send

@@ -140,3 +140,42 @@ func parseLayout(text string) (l floor.Layout, err error) {
 	}
 	return l, err
 }
+
+// pullRead is what a node reads into its memory for a byte that consumers get: requests and queue entries, no message.
+func (c comparison) pullRead(dir string) (share float64, figures string, err error) {
+	err = c.withFilled(dir, 1024, func(s *server, _ filled) error {
+		var before, after struct{ read, sendfile, copied float64 }
+		look := func(read, sendfile, copied *float64) error {
+			n, err := host.ReadBytes(s.PID())
+			if err != nil {
+				return err
+			}
+			*read = float64(n)
+			if *sendfile, err = s.Labelled("ringmq_net_out_file_bytes_total", `by="sendfile"`); err != nil {
+				return err
+			}
+			*copied, err = s.Labelled("ringmq_net_out_file_bytes_total", `by="copy"`)
+			return err
+		}
+		if err := look(&before.read, &before.sendfile, &before.copied); err != nil {
+			return err
+		}
+		p := c.pulls()
+		p.Addr, p.Warm = s.Addr, 0
+		pulled := int64(0)
+		for pulled < c.pullBytes {
+			r, err := p.Run(c.ctx)
+			if err != nil {
+				return err
+			}
+			pulled += r.Bytes
+		}
+		if err := look(&after.read, &after.sendfile, &after.copied); err != nil {
+			return err
+		}
+		share = (after.read - before.read - (after.sendfile - before.sendfile)) / float64(pulled)
+		figures = fmt.Sprintf("%.0f MiB pulled, %.1f MiB read, %.0f bytes of messages copied", float64(pulled)/(1<<20), share*float64(pulled)/(1<<20), after.copied-before.copied)
+		return nil
+	})
+	return share, figures, err
+}

@@ -33,6 +33,7 @@ var rows = []row{
 	{"pull", "catch-up, 1 KiB, 32 in a pull, 8 connections / bare writev", ">= 0.8", comparison.pullSmall},
 	{"pull16", "the same with 16 KiB, a pull's 256 KiB / bare sendfile", ">= 0.85", comparison.pullLarge},
 	{"pullcpu", "server CPU per pulled message of 1 KiB, µs", "<= 1.0", comparison.pullCPU},
+	{"pullread", "bytes that the server reads for a byte of answers, 1 GiB of them", "<= 0.05", comparison.pullRead},
 	{"arrive", "arrival to a waiting consumer at 1,000/s, SYNC: p50 beyond the sender's own answer, µs", "<= 60, p99 <= 500", comparison.arrivalSync},
 	{"arriveA", "the same, ASYNC", "<= 60, p99 <= 500", comparison.arrivalAsync},
 	{"waiters", "own memory of each of 10,000 waiting consumers, KiB", "<= 6, CPU < 2 %", comparison.waiting},

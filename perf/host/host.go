@@ -177,3 +177,18 @@ func (d Disk) describe() string {
 	}
 	return text
 }
+
+// ReadBytes is what a process was given by read(2) and its like so far, from files, sockets and all else, and what it passed on
+// by sendfile(2). Bytes that the kernel takes from a mapping are not in it.
+func ReadBytes(pid int) (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(line, "rchar: "); ok {
+			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("host: no rchar of process %d: %q", pid, b)
+}

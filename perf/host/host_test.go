@@ -62,6 +62,17 @@ func TestOwn(t *testing.T) {
 		}
 	}
 	t.Log(sum)
+	read, err := ReadBytes(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile("host.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more, err := ReadBytes(os.Getpid()); err != nil || more < read+int64(len(file)) {
+		t.Errorf("read %d after %d and a file of %d, %v", more, read, len(file), err)
+	}
 	if _, err := CPU(1 << 30); err == nil {
 		t.Error("a process that does not exist has a time")
 	}

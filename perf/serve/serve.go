@@ -115,18 +115,21 @@ func (s *Server) Stop() {
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Number is one of the numbers that a node shows.
-func (s *Server) Number(name string) (float64, error) {
+func (s *Server) Number(name string) (float64, error) { return s.Labelled(name, "") }
+
+// Labelled is the one of them with a label, such as by="copy".
+func (s *Server) Labelled(name, label string) (float64, error) {
 	page, err := get(s.Page + "/metrics")
 	if err != nil {
 		return 0, err
 	}
 	for line := range bytes.Lines(page) { // name{labels} value
 		full, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-		if before, _, _ := bytes.Cut(full, []byte("{")); string(before) == name {
+		if before, _, _ := bytes.Cut(full, []byte("{")); string(before) == name && bytes.Contains(full, []byte(label)) {
 			return strconv.ParseFloat(string(value), 64)
 		}
 	}
-	return 0, fmt.Errorf("%s/metrics shows no %s", s.Page, name)
+	return 0, fmt.Errorf("%s/metrics shows no %s %s", s.Page, name, label)
 }
 
 func get(url string) ([]byte, error) {

@@ -21,6 +21,10 @@ const asRingmq = "RINGMQ_TEST_AS_RINGMQ"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asRingmq) != "" {
+		if err := confine(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		main()
 		return
 	}

@@ -43,7 +43,7 @@ func (h *Host) ring(o Options) Line {
 	if err == nil {
 		return l
 	}
-	// Without a ring the node works, with a goroutine for each flush in flight.
+	// Without a ring the node works, with a goroutine for each flush in flight: docs/operate/containers.md has the figures.
 	l.Verdict = Note
 	l.Value = "refused: " + err.Error()
 	disabled, seccomp := h.sysctl("kernel.io_uring_disabled"), ""
@@ -60,7 +60,7 @@ func (h *Host) ring(o Options) Line {
 		l.Do = "sysctl -w kernel.io_uring_disabled=0, or let the node's group have it: sysctl -w kernel.io_uring_group=$(id -g ringmq)"
 		l.Sysctl = []Setting{{"kernel.io_uring_disabled", "0"}}
 	case seccomp == "2":
-		l.Do = "a seccomp filter is on: permit io_uring_setup, io_uring_enter and io_uring_register in the profile of the container (--security-opt seccomp=FILE)"
+		l.Do = "a seccomp filter is on: run the container with --security-opt seccomp=docs/operate/seccomp-ringmq.json, or permit io_uring_setup, io_uring_enter and io_uring_register in the profile that it has"
 	case !atLeast(h.Kernel, 5, 11):
 		l.Do = "run Linux 5.11 or later"
 	case !atLeast(h.Kernel, 5, 12):
@@ -148,7 +148,7 @@ func (h *Host) numa() Line {
 	nodes := h.glob("sys/devices/system/node/node[0-9]*")
 	if len(nodes) > 1 {
 		l.Value, l.Verdict = fmt.Sprintf("%d nodes", len(nodes)), Note
-		l.Do = "put the node on the memory of its disk: NUMAPolicy=bind, NUMAMask= and CPUAffinity= in the unit"
+		l.Do = "put the node on the memory of its disk: NUMAPolicy=bind, NUMAMask= and CPUAffinity= in the unit (docs/operate/numa.md)"
 	}
 	if n, ok := h.number("vm.zone_reclaim_mode"); ok && n != 0 {
 		l.Value += fmt.Sprintf(", vm.zone_reclaim_mode=%d", n)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -655,5 +656,20 @@ func TestManyReadOn(t *testing.T) {
 			t.Errorf("%v was read twice", g)
 		}
 		seen[g] = true
+	}
+}
+
+// TestWantedFirst: while many pieces wait to be read ahead, one that somebody waits for is the next.
+func TestWantedFirst(t *testing.T) {
+	ahead := func(at int64) *piece { return &piece{at: at, ahead: true} }
+	waiting := []*piece{ahead(1), ahead(2), {at: 3}, ahead(4), {at: 5}}
+	var got []int64
+	for len(waiting) > 0 {
+		var p *piece
+		p, waiting = pick(waiting)
+		got = append(got, p.at)
+	}
+	if !slices.Equal(got, []int64{3, 5, 1, 2, 4}) {
+		t.Errorf("in the order %v", got)
 	}
 }

@@ -13,9 +13,6 @@ import (
 	"ringmq/uring"
 )
 
-// ringEntries is how many reads are in flight at most.
-const ringEntries = 32
-
 // ring is the engine on io_uring. Its goroutine sleeps in Go's own poller, on an eventfd to which both the kernel and kick
 // write: no thread waits.
 type ring struct {
@@ -30,14 +27,14 @@ type ring struct {
 
 	// The goroutine only.
 	ring   *uring.Ring
-	fly    [ringEntries]*piece
+	fly    [flyingMax]*piece
 	wait   []*piece // taken from todo; the ring is full
 	reaped []uring.Completion
 	broken bool // pieces are read by the goroutine itself
 }
 
 func newRing(r *Reader) (*ring, error) {
-	ur, err := r.o.Ring(ringEntries)
+	ur, err := r.o.Ring(flyingMax)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +92,9 @@ func (e *ring) run() {
 
 // begin hands reads over while there is room, and returns how many.
 func (e *ring) begin() (n int) {
-	for ; len(e.wait) > 0 && (e.broken || e.ring.InFlight() < ringEntries); n++ {
-		p := e.wait[0]
-		e.wait[0] = nil
-		e.wait = e.wait[1:]
+	for ; len(e.wait) > 0 && (e.broken || e.ring.InFlight() < flyingMax); n++ {
+		var p *piece
+		p, e.wait = pick(e.wait)
 		if e.broken {
 			e.r.finish(p, p.read())
 			continue

@@ -2,6 +2,7 @@ package cold
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 
 	"ringmq/uring"
@@ -28,8 +29,16 @@ func newEngine(r *Reader) engine {
 	return newThreads(r)
 }
 
-// readers is how many threads read at once.
-const readers = 4
+// flyingMax is how many reads are in flight at most: enough for the disk's speed, and little in front of a producer's flush that
+// comes in the next moment. The device does not know of priorities.
+const flyingMax = 4
+
+// pick takes the next piece out of those that wait: one that somebody waits for, before those that are read ahead.
+func pick(waiting []*piece) (p *piece, rest []*piece) {
+	i := max(slices.IndexFunc(waiting, func(p *piece) bool { return !p.ahead }), 0)
+	p = waiting[i]
+	return p, slices.Delete(waiting, i, i+1)
+}
 
 // threads is the engine without a ring.
 type threads struct {
@@ -45,7 +54,7 @@ type threads struct {
 func newThreads(r *Reader) *threads {
 	e := &threads{r: r}
 	e.news.L = &e.mu
-	for range readers {
+	for range flyingMax {
 		e.ended.Go(e.run)
 	}
 	return e
@@ -69,9 +78,8 @@ func (e *threads) next() *piece {
 		}
 		e.news.Wait()
 	}
-	p := e.todo[0]
-	e.todo[0] = nil
-	e.todo = e.todo[1:]
+	var p *piece
+	p, e.todo = pick(e.todo)
 	return p
 }
 

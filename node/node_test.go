@@ -261,6 +261,26 @@ func TestRegistersElsewhere(t *testing.T) {
 	}
 }
 
+// TestReadyWhenRegistered: a node that no name server knows is found by nobody. It serves, but it is not ready.
+func TestReadyWhenRegistered(t *testing.T) {
+	port := nodetest.FreePort(t)
+	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{
+		"brokerName": "guest", "adminListen": "127.0.0.1:0", "namesrvAddr": fmt.Sprint("127.0.0.1:", port), "namesrvListenPort": "0",
+	}})
+	n.Client().Send("T", 0, "x")
+	if status, body := get(t, n, "readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no name server") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	if status, body := get(t, n, "healthz"); status != http.StatusOK {
+		t.Errorf("healthz: %d %s", status, body)
+	}
+	nodetest.Start(t, nodetest.Setup{Config: map[string]string{"namesrvListenPort": fmt.Sprint(port)}})
+	nodetest.Until(t, "it is ready", func() bool {
+		status, _ := get(t, n, "readyz")
+		return status == http.StatusOK
+	})
+}
+
 // TestMetrics: the page has numbers of each layer.
 func TestMetrics(t *testing.T) {
 	n := nodetest.Start(t, nodetest.Setup{Config: map[string]string{"adminListen": "127.0.0.1:0"}})

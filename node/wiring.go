@@ -281,10 +281,16 @@ func (n *Node) writeMetrics(w io.Writer) {
 // errNotServing is why a node is not ready while it starts or stops.
 var errNotServing = errors.New("starting or stopping")
 
+// errNotRegistered is why a node that serves is not ready: no client finds it.
+var errNotRegistered = errors.New("no name server has the topics yet")
+
 // readiness tells why no traffic should be sent here.
 func (n *Node) readiness() error {
 	if !n.ready.Load() {
 		return errNotServing
+	}
+	if n.registrar != nil && n.namesrv == nil && !n.registrar.Registered() {
+		return errNotRegistered
 	}
 	return n.store.Err()
 }

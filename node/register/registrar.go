@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ringmq/netio/wire"
@@ -79,6 +80,8 @@ type Registrar struct {
 	cut      context.CancelFunc
 	done     chan struct{} // closed when all goroutines have ended
 
+	registered atomic.Bool // stored by the workers, loaded by anyone
+
 	// mu guards what follows. Leaf lock.
 	mu      sync.Mutex
 	perm    permission
@@ -115,6 +118,9 @@ func (r *Registrar) Changed() {
 		}
 	}
 }
+
+// Registered reports whether a name server has had the topics since Start: clients can find the broker.
+func (r *Registrar) Registered() bool { return r.registered.Load() }
 
 // SetPerm changes the broker's permission and registers it at once. It does not wait.
 func (r *Registrar) SetPerm(p topic.Perm) {

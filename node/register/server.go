@@ -40,6 +40,9 @@ func (s *server) run(ctx context.Context) {
 		if ctx.Err() == nil {
 			s.report(err)
 		}
+		if err == nil {
+			s.r.registered.Store(true)
+		}
 		var retry <-chan time.Time
 		var lost <-chan struct{}
 		if err != nil {

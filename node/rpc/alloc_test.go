@@ -17,6 +17,7 @@ import (
 // raw is a connection that sends the same frames again and again and only counts the answers, so
 // that whatever is allocated is the node's.
 type raw struct {
+	node   *nodetest.Node
 	conn   net.Conn
 	in     *bufio.Reader
 	frames []byte
@@ -38,7 +39,7 @@ func newRaw(t testing.TB, config map[string]string, count, size int, more ...str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	r := &raw{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), count: count}
+	r := &raw{node: n, conn: conn, in: bufio.NewReaderSize(conn, 64<<10), count: count}
 	h := nodetest.SendHeader("T", 0)
 	h.Properties = props("KEYS", "k", "UNIQ_KEY", "FD0000000000000000000000000000022D925FFD2B27960F80380000", "WAIT", "true", "TAGS", "a")
 	h.Properties = append(h.Properties, props(more...)...)
@@ -93,6 +94,32 @@ func TestSendAllocatesNothing(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPullAllocatesNothing: what a pull of 32 messages from the page cache makes is its subscription, where it brings one;
+// a member of a group brings none.
+func TestPullAllocatesNothing(t *testing.T) {
+	const count = 16
+	r := newRaw(t, nil, 64, 1024)
+	r.round(t) // there is something to pull
+	beat(t, r.node.Client(), "c", "G", nil)
+	h := nodetest.PullHeader("G", "T", 0, 1)
+	h.SysFlag, h.Subscription = 0, nil
+	req := nodetest.NewRequest(wire.PullMessage, h, nil)
+	r.frames, r.count = nil, count
+	for range count {
+		r.frames = req.Append(r.frames)
+	}
+	for range 20 {
+		r.round(t) // buffers grow to their size
+	}
+	least := math.Inf(1)
+	for range 5 {
+		least = min(least, testing.AllocsPerRun(20, func() { r.round(t) })/count)
+	}
+	if least > 0.2 {
+		t.Errorf("%.2f allocations per pull", least)
 	}
 }
 

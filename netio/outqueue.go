@@ -68,8 +68,9 @@ func (c *Conn) account(unsent, owed int) {
 // openChunk returns the buffer that the next frame is appended to; closeChunk takes it back.
 func (c *Conn) openChunk() []byte {
 	if n := len(c.queue); n > c.first {
-		if b := c.queue[n-1].buf; cap(b) == chunkBytes && cap(b)-len(b) >= chunkRoom {
-			return b
+		it := &c.queue[n-1]
+		if lent := it.rng.File != nil || it.mem.Owner != nil; !lent && cap(it.buf) == chunkBytes && chunkBytes-len(it.buf) >= chunkRoom {
+			return it.buf
 		}
 	}
 	b := c.loop.pool.get(chunkBytes)

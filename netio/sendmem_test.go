@@ -95,3 +95,25 @@ func TestSendMemToNobody(t *testing.T) {
 		t.Errorf("%d pieces are not given back", n)
 	}
 }
+
+// TestLentMemoryIsNotWrittenTo: a piece of somebody else's memory that has room behind it, as much as a buffer of our own, is
+// none: the next answer goes elsewhere.
+func TestLentMemoryIsNotWrittenTo(t *testing.T) {
+	var uses atomic.Int64
+	mem := make([]byte, chunkBytes)
+	lent := &owner{&uses, nil}
+	uses.Add(1)
+	r := start(t, &script{serve: func(c *Conn, req *wire.Command) Verdict {
+		c.SendMem(answer(req, wire.Success), []uring.MemRange{{Bytes: mem[:100], Owner: lent}})
+		c.Send(answer(req, wire.SystemBusy))
+		return Done
+	}}, nil)
+	p := r.dial()
+	p.write(request(1, nil))
+	p.expect(1, wire.Success)
+	p.expect(1, wire.SystemBusy)
+	r.settled()
+	if !bytes.Equal(mem, make([]byte, chunkBytes)) {
+		t.Error("an answer was written behind the lent bytes")
+	}
+}

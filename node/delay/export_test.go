@@ -8,6 +8,21 @@ func (s *Schedule) Pass() time.Duration { return s.pass() }
 // Flying is how many batches are not visible yet.
 func (s *Schedule) Flying() int { return len(s.flying) }
 
+// Due reports whether a message is due that was not delivered.
+func (s *Schedule) Due() bool {
+	for _, l := range s.levels {
+		q, next := s.queue(l), l.next.Load()
+		if q == nil || next >= q.Max() {
+			continue
+		}
+		entries, err := s.opts.Store.Entries(nil, q, next, 1)
+		if err == nil && len(entries) > 0 && l.isDue(next, entries[0].Tags, s.opts.Clock.Now()) {
+			return true
+		}
+	}
+	return false
+}
+
 // BatchBytes is about how much one batch holds.
 const BatchBytes = batchBytes
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -147,10 +148,17 @@ func (w *world) send(messages ...record.Message) []store.Put {
 // run passes until nothing is due any more and all of it is visible.
 func (w *world) run() {
 	w.t.Helper()
-	for {
+	for end := time.Now().Add(30 * time.Second); ; {
 		w.s.Pass()
 		if w.s.Flying() == 0 {
-			return
+			if !w.s.Due() {
+				return
+			}
+			if time.Now().After(end) {
+				w.t.Fatal("not within 30 s: what is due is delivered")
+			}
+			runtime.Gosched() // the next segment is being made
+			continue
 		}
 		end := w.store.Stats().Appended
 		w.await("a pass", func() bool {

@@ -18,8 +18,8 @@
 //
 // What this package holds is at most the sum of
 //
-//	Loops × 7 MiB            read buffer 64 KiB, idle buffers for reuse 2.3 MiB, empty queues 0.9 MiB, what
-//	                         two empty fifos keep (0.6 MiB each), scratch of two commands (1 MiB each)
+//	Loops × 8 MiB            read buffer 64 KiB, idle buffers for reuse 2.3 MiB, empty queues 0.9 MiB, what
+//	                         two empty fifos keep (1.2 MiB each), scratch of two commands (1 MiB each)
 //	MaxConns × 2 KiB         Conn, gnet's own record of it, places in lists
 //	MaxInBytes               undecoded bytes; a buffer that would go beyond is refused
 //	MaxOutBytes              answers, owed and queued

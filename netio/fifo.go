@@ -31,9 +31,9 @@ const debtBytes = 40 // of memory; part of what a loop accounts for
 
 var _ = [1]struct{}{}[debtBytes-unsafe.Sizeof(debt{})] // stops compiling when it is no longer true
 
-// fifoKeepBytes is how much room for frames an empty fifo keeps: the answers of some 1,500 sends, so that
-// a batch of those does not find its room gone and grow it anew.
-const fifoKeepBytes = 512 << 10
+// fifoKeepBytes is how much room for frames an empty fifo keeps: twice the answers of some 1,500 sends, as
+// those that are paid stay until they make up half. So a batch of them does not find its room gone.
+const fifoKeepBytes = 1 << 20
 
 func (f *fifo) len() int { return len(f.debts) - f.first }
 

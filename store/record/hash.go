@@ -16,6 +16,11 @@ func TagsCode(tags []byte) int64 {
 func JavaHash(b []byte) int32 {
 	var h int32
 	for i := 0; i < len(b); {
+		if i+4 <= len(b) && b[i]|b[i+1]|b[i+2]|b[i+3] < utf8.RuneSelf { // four at a time: one waits for the other
+			h = 31*31*31*31*h + 31*31*31*int32(b[i]) + 31*31*int32(b[i+1]) + 31*int32(b[i+2]) + int32(b[i+3])
+			i += 4
+			continue
+		}
 		if b[i] < utf8.RuneSelf {
 			h = 31*h + int32(b[i])
 			i++

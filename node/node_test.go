@@ -180,7 +180,7 @@ func TestSecondNodeIsRefused(t *testing.T) {
 // TestTakenPort: the start fails with the address, and leaves nothing behind: the directory can be
 // used at once.
 func TestTakenPort(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", nodetest.FreePort(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestLostConnection(t *testing.T) {
 
 // A name server that is down at the start holds nothing, and neither does one that is down the others.
 func TestServerThatComesLater(t *testing.T) {
-	placeholder, err := net.Listen("tcp", "127.0.0.1:0")
+	placeholder, err := net.Listen("tcp", "127.0.91.1:0") // nobody else uses this address, so its port stays free
 	if err != nil {
 		t.Fatal(err)
 	}

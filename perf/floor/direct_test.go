@@ -20,7 +20,7 @@ func TestDirect(t *testing.T) {
 	if err := DropCache(files); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	n, err := Direct{Files: files, PieceBytes: 256 << 10}.Read(ctx)
 	if err != nil || n == 0 {

@@ -107,12 +107,16 @@ func (d *sparseDisk) lose(commitlog string, end int64, rng *rand.Rand) (first in
 	first = -1
 	for range 1 + rng.IntN(3) {
 		page := from + rng.Int64N(64)*pageBytes
-		at, ok := d.place(filepath.Join(commitlog, fmt.Sprintf("%020d", page/segmentBytes*segmentBytes)), page%segmentBytes)
-		if !ok { // the next segment is not there yet
+		at, err := d.place(commitlog, page)
+		if errors.Is(err, os.ErrNotExist) { // the next segment is not there yet; where this one is full to its last page it is on its way
 			page = from
-			if at, ok = d.place(filepath.Join(commitlog, fmt.Sprintf("%020d", page/segmentBytes*segmentBytes)), page%segmentBytes); !ok {
-				d.t.Fatalf("no block of the log at %d", page)
-			}
+			err = patiently(func() (err error) {
+				at, err = d.place(commitlog, page)
+				return err
+			}, os.ErrNotExist)
+		}
+		if err != nil {
+			d.t.Fatalf("no block of the log at %d: %v", page, err)
 		}
 		d.punch(at)
 		if first < 0 || page < first {
@@ -123,15 +127,14 @@ func (d *sparseDisk) lose(commitlog string, end int64, rng *rand.Rand) (first in
 	return first
 }
 
-// place returns where on the disk a file's page is.
-func (d *sparseDisk) place(file string, page int64) (int64, bool) {
+// place returns where on the disk a page of the log is; os.ErrNotExist if its segment is not there.
+func (d *sparseDisk) place(commitlog string, page int64) (int64, error) {
 	d.t.Helper()
+	file := filepath.Join(commitlog, fmt.Sprintf("%020d", page/segmentBytes*segmentBytes))
+	page %= segmentBytes
 	f, err := os.Open(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, false
-	}
 	if err != nil {
-		d.t.Fatal(err)
+		return 0, err
 	}
 	defer f.Close()
 	ask := struct { // struct fiemap of the kernel's fiemap.h, with room for one extent
@@ -149,7 +152,7 @@ func (d *sparseDisk) place(file string, page int64) (int64, bool) {
 	if errno != 0 || ask.mapped != 1 || ask.logical > uint64(page) {
 		d.t.Fatalf("fiemap %s at %d: %v, %+v", file, page, errno, ask)
 	}
-	return int64(ask.physical) + page - int64(ask.logical), true
+	return int64(ask.physical) + page - int64(ask.logical), nil
 }
 
 func (d *sparseDisk) punch(at int64) {
